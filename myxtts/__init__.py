@@ -1,0 +1,11 @@
+"""MyXTTS: train a voice on a device that never waits, then let it speak."""
+
+import os
+
+__version__ = "0.1.0"
+
+# Read by TensorFlow when it is first imported. Batches of several megabytes are allocated for every step; without the
+# pooling allocator each one is paid for in page faults (3–4x on the loader, benchmarks/loader.py).
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
+# TensorFlow's C++ start-up notices bury our own lines. A user's own setting wins.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -1,0 +1,90 @@
+"""THE batch: what the loader gives and the model takes, and its static shape.
+
+A row holds one clip (`fixed`, `buckets`, `dynamic`) or several (`packed`), each in a numbered slot. Where a clip lies in its
+row is told by starts and lengths alone; segment membership, positions and masks follow from them in the graph
+(`myxtts.models.layers.RowLayout`). Between two clips of a row, and after the last one, tokens are 0 and mel frames are 0.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+PADDING_TOKEN = 0
+"""Token of gaps and padding in every symbol table."""
+BLANK_TOKEN = 1
+"""Token that the model inserts between any two symbols; a tokenizer never emits it."""
+NO_CLIP = -1
+"""Clip number of an empty slot."""
+
+
+class Batch(NamedTuple):
+    """One static batch. Sizes are those of a `BatchShape`."""
+
+    tokens: Any
+    """int32 (rows, tokens): symbols as the tokenizer gives them, without blanks; 0 is padding."""
+    mel: Any
+    """float32 (rows, frames, n_mels): log-mel frames; 0 is padding."""
+    text_lengths: Any
+    """int32 (rows, slots): symbols of each clip, 0 for an empty slot."""
+    mel_lengths: Any
+    """int32 (rows, slots): frames of each clip, 0 for an empty slot."""
+    token_starts: Any
+    """int32 (rows, slots): index in the row of each clip's first symbol."""
+    frame_starts: Any
+    """int32 (rows, slots): index in the row of each clip's first frame."""
+    clips: Any
+    """int32 (rows, slots): number of each clip in the cache; -1 for an empty slot."""
+    speakers: Any
+    """int32 (rows, slots): number of each clip's speaker."""
+    languages: Any
+    """int32 (rows, slots): number of each clip's language."""
+    references: Any
+    """float32 (rows, slots, reference_frames, n_mels): a piece of *another* clip of the same speaker, repeated if short."""
+
+
+@dataclass(frozen=True, order=True)
+class BatchShape:
+    """The static sizes of a batch; hashable, so that one compiled step belongs to one shape."""
+
+    rows: int
+    tokens: int
+    frames: int
+    slots: int = 1
+    n_mels: int = 80
+    reference_frames: int = 0
+    """0 for a corpus of one speaker: the model is not conditioned on a reference, and none is loaded."""
+
+    def signature(self) -> Batch:
+        """The batch as `tf.TensorSpec`s, for an input signature."""
+        import tensorflow as tf
+
+        slot = tf.TensorSpec((self.rows, self.slots), tf.int32)
+        return Batch(
+            tokens=tf.TensorSpec((self.rows, self.tokens), tf.int32),
+            mel=tf.TensorSpec((self.rows, self.frames, self.n_mels), tf.float32),
+            text_lengths=slot,
+            mel_lengths=slot,
+            token_starts=slot,
+            frame_starts=slot,
+            clips=slot,
+            speakers=slot,
+            languages=slot,
+            references=tf.TensorSpec((self.rows, self.slots, self.reference_frames, self.n_mels), tf.float32),
+        )
+
+    def empty(self) -> Batch:
+        """A batch of this shape that holds no clip: it trains nothing, and warms up whatever is compiled for the shape."""
+        import tensorflow as tf
+
+        zeros = Batch(*(tf.zeros(spec.shape, spec.dtype) for spec in self.signature()))
+        return zeros._replace(clips=tf.fill((self.rows, self.slots), NO_CLIP))
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows x {self.tokens} tokens x {self.frames} frames"
+
+
+def shape_of(batch: Batch) -> BatchShape:
+    """The static shape of a concrete batch of tensors."""
+    rows, frames, n_mels = batch.mel.shape
+    return BatchShape(rows, batch.tokens.shape[1], frames, batch.clips.shape[1], n_mels, batch.references.shape[2])

@@ -1,0 +1,72 @@
+"""The `myxtts` command: one door, a subcommand for each thing that it does.
+
+A command's module is imported only when that command is called, so that `myxtts --help` answers at once.
+Each module in `myxtts.commands` defines `configure_<command>(parser)` and `run_<command>(arguments) -> exit code`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+
+from myxtts import __version__
+from myxtts.errors import MyXTTSError
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+COMMANDS = {
+    "corpus": ("data", "fetch or convert a corpus: Debian's telephone prompts, or a folder of audio + .txt"),
+    "prepare": ("data", "decode, resample, mel and tokens once, into the cache"),
+    "verify": ("data", "check the cache record by record; repair it with --fix"),
+    "stats": ("data", "lengths, padding of each plan, recommended settings"),
+    "train": ("train", "train a voice (train_main.py)"),
+    "config": ("train", "print the configuration that a run would use"),
+    "voice": ("speak", "export a checkpoint as a voice, or show what is in one"),
+    "say": ("speak", "speak a text to a file"),
+    "clone": ("speak", "speak a text in the voice of a recording"),
+    "evaluate": ("evaluate", "measure how well a voice speaks"),
+    "diagnose": ("diagnose", "why is my device idle? On this trainer, or on any TensorFlow script"),
+    "monitor": ("diagnose", "watch the device and a running training (gpu_monitor.py)"),
+    "benchmark": ("diagnose", "loading, shapes and XLA, before and after (benchmark_gpu_utilization.py)"),
+}
+
+
+def build_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser of the whole command line; only `command`'s own arguments are filled in."""
+    parser = argparse.ArgumentParser(
+        prog="myxtts", description="Train a voice on a device that never waits, then let it speak."
+    )
+    parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module, help_line) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_line, description=help_line)
+        if name == command:
+            getattr(importlib.import_module(f"myxtts.commands.{module}"), f"configure_{name}")(subparser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; a user's mistake is one message, never a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = next((word for word in words if not word.startswith("-")), None)
+    arguments = build_parser(command).parse_args(words)
+    module = importlib.import_module(f"myxtts.commands.{COMMANDS[arguments.command][0]}")
+    try:
+        return getattr(module, f"run_{arguments.command}")(arguments)
+    except MyXTTSError as error:
+        sys.stderr.write(f"myxtts {arguments.command}: {error}\n")
+        return EXIT_USER_ERROR
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output left (`myxtts stats | head`): nothing to tell it
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nmyxtts {arguments.command}: interrupted.\n")
+        return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""Every setting of MyXTTS: its type, range, default and reason, in one place.
+
+In: a YAML file and flags (flags win). Out: a frozen `XTTSConfig`, or one `ConfigError` that lists all that is wrong.
+`configs/config.yaml` is written from this module (`myxtts.config.yaml_file`), so the two cannot disagree. No TensorFlow here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NaturalInt = Annotated[int, Field(ge=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Auto = Literal["auto"]
+
+MODEL_SIZES = ("tiny", "small", "normal", "big")
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class DataConfig:
+    """Recordings, texts, the cache, and how batches are shaped and delivered."""
+
+    train_data: str | None = None
+    """Folder of recordings with metadata.csv. Null: the bundled English prompts."""
+    val_data: str | None = None
+    """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a split by clip id that never moves."""
+    validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    """Share of the clips held out when there is no validation set."""
+    cache_dir: str | None = None
+    """Where prepared clips are kept. Null: `.myxtts/cache` beside the recordings, or below the user's cache folder."""
+    cache_memory_mb: PositiveInt = 4096
+    """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
+    language: Annotated[str, Field(min_length=2, max_length=20)] = "en"
+    """Language of clips whose metadata names none."""
+    text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
+    """Phonemes need the extra `phonemes` (GPL). Auto: phonemes if it is installed, else graphemes."""
+    lexicon: str | None = None
+    """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
+    sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
+    """Hz. Auto: the most frequent rate among the recordings; a number resamples to it."""
+    n_fft: Annotated[int, Field(ge=128, le=8192)] = 1024
+    """Samples of one Fourier transform."""
+    win_length: Annotated[int, Field(ge=64, le=8192)] = 1024
+    """Samples of the Hann window, at most n_fft."""
+    hop_length: Annotated[int, Field(ge=32, le=4096)] = 256
+    """Samples from one frame to the next."""
+    n_mels: Annotated[int, Field(ge=20, le=256)] = 80
+    """Mel bands."""
+    mel_f_min: Annotated[float, Field(ge=0)] = 0.0
+    """Hz, lower edge of the lowest band."""
+    mel_f_max: PositiveFloat | None = None
+    """Hz, upper edge of the highest band. Null: half the sample rate."""
+    log_floor: PositiveFloat = 1e-5
+    """Smallest mel magnitude before the logarithm."""
+    trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
+    """Leading and trailing parts this far (dB) below the clip's peak are cut off. Null: nothing is cut."""
+    loudness_db: Annotated[float, Field(ge=-60, le=-5)] | None = -23.0
+    """Level (dB relative to full scale, RMS of the spoken parts) that every clip is brought to. Null: left as recorded."""
+    min_seconds: PositiveFloat = 0.3
+    """Shorter clips are set aside."""
+    max_seconds: PositiveFloat = 30.0
+    """Longer clips are set aside."""
+    plan: Literal["auto", "fixed", "buckets", "packed", "dynamic"] = "auto"
+    """Shape of the batches (docs/data.md). Auto: packed, the fastest static plan by benchmarks/training.py."""
+    pad_to_fixed_length: bool = False
+    """True is the plan `fixed`: one clip a row, exactly max_text_length symbols and max_mel_frames frames."""
+    max_text_length: PositiveInt = 200
+    """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
+    max_mel_frames: Auto | PositiveInt = 800
+    """Frames of the longest clip, and of a packed row; longer clips are set aside. Auto: from the corpus's statistics."""
+    batch_size: Auto | PositiveInt = 16
+    """Clips a step. Under `packed` the mean number of clips that the rows hold. Auto: measured (auto_tune_performance)."""
+    num_buckets: Annotated[int, Field(ge=1, le=64)] = 8
+    """Shapes of the plan `buckets`."""
+    gap_frames: PositiveInt = 4
+    """Empty frames between two clips of a packed row; at least the reach of the widest convolution."""
+    gap_tokens: PositiveInt = 2
+    """Empty symbols between two texts of a packed row; at least the reach of the widest convolution."""
+    reference_frames: Annotated[int, Field(ge=16, le=1024)] = 128
+    """Frames of the reference clip that tells the speaker, in corpora of several speakers."""
+    num_workers: Auto | PositiveInt = "auto"
+    """Threads of the loader and processes of `prepare`. Auto: as many as there are cores."""
+    prefetch_buffer_size: Auto | PositiveInt = "auto"
+    """Batches kept ready. Auto: tf.data decides on the host, 2 on the device."""
+    preprocessing_mode: Literal["auto", "precompute", "runtime"] = "auto"
+    """Precompute: from the cache. Runtime: 16-bit WAV decoded by TensorFlow while training. Auto: precompute."""
+    use_tf_native_loading: bool = True
+    """False: a Python loader, one clip at a time through numpy_function. Slow; the baseline of the benchmarks."""
+    prefetch_to_gpu: bool = True
+    """Batches are on the device before the step asks for them."""
+    enhanced_gpu_prefetch: bool = True
+    """A device buffer of prefetch_buffer_size batches instead of one."""
+    optimize_cpu_gpu_overlap: bool = True
+    """The loader has threads of its own, and logging never waits for the device."""
+    auto_tune_performance: bool = False
+    """Measure loader threads and prefetch depth (and rows, with batch_size: auto) at the start; the choice is reused."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class ModelConfig:
+    """The network. `size` sets every dimension that is left null (`myxtts.models.sizes`)."""
+
+    size: Literal["tiny", "small", "normal", "big"] = "tiny"
+    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M."""
+    text_channels: PositiveInt | None = None
+    """Width of the text encoder."""
+    text_layers: PositiveInt | None = None
+    """Attention blocks of the text encoder."""
+    text_heads: PositiveInt | None = None
+    """Attention heads of the text encoder."""
+    decoder_channels: PositiveInt | None = None
+    """Width of the flow-matching decoder."""
+    decoder_layers: PositiveInt | None = None
+    """Convolution blocks of the flow-matching decoder."""
+    speaker_channels: PositiveInt | None = None
+    """Width of the speaker vector."""
+    dropout: Fraction = 0.1
+    """Share of text features dropped in training."""
+    condition_dropout: Fraction = 0.1
+    """Share of clips whose speaker and language are hidden in training, so that both can be left out or guided."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TrainingConfig:
+    """The optimisation, the compiled steps, checkpoints and what is shown."""
+
+    checkpoint_dir: str = "./checkpointsmain"
+    """Folder of checkpoints, logs and samples; a run found there is resumed."""
+    epochs: PositiveInt = 500
+    """Passes over the training clips."""
+    max_steps: PositiveInt | None = None
+    """Stop after this many steps, if that comes first."""
+    max_minutes: PositiveFloat | None = None
+    """Stop after this many minutes of training in this process, if that comes first."""
+    optimization_level: Literal["basic", "enhanced", "experimental", "plateau_breaker"] = "enhanced"
+    """Sets the defaults of the fields below that are null (docs/training.md); a value given here wins."""
+    learning_rate: PositiveFloat | None = None
+    """Peak learning rate. Null: by optimization_level and model size."""
+    warmup_steps: NaturalInt | None = None
+    """Steps of linear warm-up. Null: by optimization_level."""
+    schedule_steps: PositiveInt | None = None
+    """Step at which the schedule reaches its floor. Null: the length of the run."""
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    """AdamW's decay of matrices. Null: by optimization_level."""
+    clip_norm: PositiveFloat | None = None
+    """Largest norm of the whole gradient. Null: by optimization_level."""
+    ema_decay: Fraction | None = None
+    """Decay of the averaged weights that voices use; 0 keeps no average. Null: by optimization_level."""
+    gradient_accumulation_steps: PositiveInt = 1
+    """Batches whose gradients are summed in the graph before one update."""
+    seed: NaturalInt = 1234
+    """Order of the clips, initial weights and every random number follow from it."""
+    deterministic: bool = False
+    """True: the same machine, threads and seed give bit-identical losses, also across a resume."""
+    enable_graph_mode: bool = True
+    """False: eager steps."""
+    enable_xla_compilation: Literal["auto"] | bool = "auto"
+    """Compile forward and backward by XLA. Auto: on for a GPU, off for a CPU (docs/training.md)."""
+    enable_eager_debug: bool = False
+    """Eager steps with numeric checks: slow, for finding a fault."""
+    mixed_precision: Literal["off", "auto", "bfloat16", "float16"] = "auto"
+    """Auto: bfloat16 or float16 where the device is faster with it, else off."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|gpu(:\d+)?)$")] = "auto"
+    """auto: every local GPU, or the CPU; cpu; gpu; gpu:N."""
+    threads: Auto | PositiveInt = "auto"
+    """Threads of one operation. Auto: TensorFlow's choice."""
+    gpu_memory_growth: bool = True
+    """Take GPU memory as it is needed instead of all at once."""
+    on_retrace: Literal["warn", "fail"] = "warn"
+    """What happens when something is traced or compiled again after the warm-up."""
+    nonfinite_limit: PositiveInt = 20
+    """Skipped steps (loss or gradient not finite) after which the run stops with advice."""
+    log_interval: PositiveInt = 20
+    """Steps between two log entries."""
+    validation_interval: PositiveInt = 500
+    """Steps between two validations over every held-out clip."""
+    checkpoint_interval: PositiveInt = 500
+    """Steps between two checkpoints."""
+    keep_checkpoints: PositiveInt = 2
+    """Newest checkpoints kept, beside the best by validation."""
+    early_stopping_patience: PositiveInt | None = None
+    """Validations without improvement after which the run ends. Null: never."""
+    sample_interval: PositiveInt = 2000
+    """Steps between two sets of pictures and spoken sentences in the log."""
+    enable_evaluation: bool = False
+    """Measure the voice (myxtts evaluate) while training, and keep the best checkpoint by it."""
+    evaluation_interval: PositiveInt = 5000
+    """Steps between two evaluations."""
+    tensorboard_log_dir: str | None = None
+    """Folder of TensorBoard's files. Null: `tensorboard` below checkpoint_dir."""
+    init_from: str | None = None
+    """Voice or checkpoint whose weights are the start; speakers, symbols and languages are mapped by name."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class XTTSConfig:
+    """The whole configuration of a run."""
+
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+
+
+def contradictions(config: XTTSConfig) -> list[str]:
+    """What cannot be true at the same time, one sentence each."""
+    data, training = config.data, config.training
+    found = []
+    if data.win_length > data.n_fft:
+        found.append(f"data.win_length ({data.win_length}) is longer than data.n_fft ({data.n_fft}). Lower win_length.")
+    if data.hop_length > data.win_length:
+        found.append(
+            f"data.hop_length ({data.hop_length}) is longer than data.win_length ({data.win_length}): samples would be "
+            "skipped. Lower hop_length."
+        )
+    if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
+        found.append(
+            f"data.mel_f_max ({data.mel_f_max:g} Hz) is above half of data.sample_rate ({data.sample_rate} Hz). "
+            f"Try {data.sample_rate / 2:g} or null."
+        )
+    if data.mel_f_max is not None and data.mel_f_min >= data.mel_f_max:
+        found.append(f"data.mel_f_min ({data.mel_f_min:g}) must lie below data.mel_f_max ({data.mel_f_max:g}).")
+    if data.min_seconds >= data.max_seconds:
+        found.append(
+            f"data.min_seconds ({data.min_seconds:g}) must be less than data.max_seconds ({data.max_seconds:g})."
+        )
+    if data.pad_to_fixed_length and data.plan not in ("auto", "fixed"):
+        found.append(
+            f"data.pad_to_fixed_length: true is the plan 'fixed', but data.plan is '{data.plan}'. Set one of the two."
+        )
+    if data.preprocessing_mode == "runtime" and data.plan in ("buckets", "packed"):
+        found.append(
+            f"data.preprocessing_mode: runtime learns a clip's length while it is read, but data.plan '{data.plan}' must "
+            "know it before. Use preprocessing_mode: precompute, or plan: fixed or dynamic."
+        )
+    if not data.use_tf_native_loading and data.preprocessing_mode == "runtime":
+        found.append(
+            "data.preprocessing_mode: runtime decodes with TensorFlow, and data.use_tf_native_loading: false forbids that. "
+            "Set one of the two."
+        )
+    if training.enable_eager_debug and training.enable_xla_compilation is True:
+        found.append("training.enable_eager_debug runs nothing compiled, but training.enable_xla_compilation is true.")
+    if not training.enable_graph_mode and training.enable_xla_compilation is True:
+        found.append(
+            "training.enable_graph_mode: false runs nothing compiled, but training.enable_xla_compilation is true."
+        )
+    return found

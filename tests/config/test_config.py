@@ -1,0 +1,94 @@
+"""The configuration: strict, complete, and without TensorFlow."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict, load_config, parse_config
+from myxtts.config.yaml_file import render_config_yaml
+from myxtts.errors import ConfigError
+
+CONFIG_FILE = Path(__file__).parents[2] / "configs" / "config.yaml"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_shipped_file_holds_every_key_with_its_default():
+    assert CONFIG_FILE.read_text(encoding="utf-8") == render_config_yaml()
+    assert load_config(CONFIG_FILE) == XTTSConfig()
+
+
+def test_importing_the_configuration_does_not_load_tensorflow():
+    code = "import sys, myxtts.config.config, myxtts.config.load; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_name(tmp_path):
+    with pytest.raises(ConfigError, match=r"data\.batch_siz: unknown name\. Did you mean data\.batch_size\?"):
+        load_config(write(tmp_path, "data:\n  batch_siz: 3\n"))
+
+
+def test_a_key_of_another_section_is_named_with_its_section(tmp_path):
+    with pytest.raises(ConfigError, match=r"training\.batch_size: unknown name\. Did you mean data\.batch_size\?"):
+        load_config(write(tmp_path, "training:\n  batch_size: 3\n"))
+
+
+def test_all_problems_are_listed_in_one_error(tmp_path):
+    text = "data:\n  n_mels: eighty\n  max_mel_frames: -3\n  hop_length: 2048\ntraining:\n  seed: -1\nfoo: 1\n"
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(tmp_path, text))
+    message = str(caught.value)
+    assert message.startswith("4 problems in")
+    assert all(name in message for name in ("data.n_mels", "data.max_mel_frames", "training.seed", "foo"))
+
+
+def test_contradictory_values_are_all_listed(tmp_path):
+    text = "data:\n  hop_length: 2048\n  pad_to_fixed_length: true\n  plan: packed\n  min_seconds: 40.0\n"
+    with pytest.raises(ConfigError, match="3 problems"):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("written", ["1e-4", "1.0e-4", "1E-04", "0.0001", "+1e-4", ".1e-3"])
+def test_every_way_of_writing_a_number_is_a_number(tmp_path, written):
+    assert load_config(write(tmp_path, f"training:\n  learning_rate: {written}\n")).training.learning_rate == 1e-4
+
+
+@pytest.mark.parametrize("written", ["true", "'16'", "16.0", "[16]"])
+def test_a_wrong_type_is_refused_not_converted(tmp_path, written):
+    with pytest.raises(ConfigError, match=r"data\.num_buckets"):
+        load_config(write(tmp_path, f"data:\n  num_buckets: {written}\n"))
+
+
+def test_flags_win_over_the_file(tmp_path):
+    path = write(tmp_path, "data:\n  batch_size: 8\n  n_mels: 40\n")
+    config = load_config(path, {"data.batch_size": 4})
+    assert (config.data.batch_size, config.data.n_mels) == (4, 40)
+
+
+def test_a_saved_configuration_reads_back_equal():
+    config = parse_config({"data": {"batch_size": "auto"}, "training": {"enable_xla_compilation": True}})
+    assert parse_config(config_to_dict(config)) == config
+
+
+def test_a_configuration_cannot_be_changed_afterwards():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        XTTSConfig().data.batch_size = 3
+
+
+@pytest.mark.parametrize("content", ["- a\n- b\n", "data: [1, 2]\n", "data: {a: [}\n", "just text"])
+def test_a_file_that_is_no_configuration_is_one_clear_error(tmp_path, content):
+    with pytest.raises(ConfigError):
+        load_config(write(tmp_path, content))
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "nothing.yaml")

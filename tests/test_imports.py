@@ -1,0 +1,50 @@
+"""Who may import whom, as docs/architecture.md draws it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import myxtts
+
+PACKAGE = Path(myxtts.__file__).parent
+SHARED = {"errors", "batch"}
+ALLOWED = {
+    "config": set(),
+    "runtime": {"config"},
+    "text": {"config"},
+    "audio": {"config"},
+    "data": {"config", "runtime", "text", "audio"},
+    "models": {"config", "audio"},
+    "synthesis": {"config", "runtime", "text", "audio", "models"},
+    "training": {"config", "runtime", "text", "audio", "data", "models", "synthesis"},
+    "evaluation": {"config", "text", "audio", "data", "synthesis"},
+    "diagnostics": {"config", "runtime", "data", "models", "training"},
+}
+"""Commands and the cli may import everything; nobody imports them."""
+
+
+def imported_parts(path: Path) -> set[str]:
+    """Names of the parts of myxtts that a file imports, anywhere in it."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names += (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "myxtts" else [node.module]
+            )
+    return {name.split(".")[1] for name in names if name.startswith("myxtts.")}
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_a_part_imports_only_what_the_design_allows(part):
+    for path in (PACKAGE / part).rglob("*.py"):
+        forbidden = imported_parts(path) - ALLOWED[part] - SHARED - {part, "__version__"}
+        assert not forbidden, f"{path.relative_to(PACKAGE)} imports {sorted(forbidden)}"
+
+
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_what_everybody_imports_imports_nothing_of_ours(name):
+    assert imported_parts(PACKAGE / f"{name}.py") == set()
