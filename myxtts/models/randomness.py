@@ -1,0 +1,60 @@
+"""Random numbers that are a pure function of (seed, step, clip, position).
+
+The plan, the packing and the number of replicas change where a clip lies, never the noise that it gets. A table of random
+rows is drawn for every use (`name`) and step; a position reads row `hash(clip) + position`. Nothing here has hidden state.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import tensorflow as tf
+
+from myxtts.models.layout import RowLayout
+
+TABLE_ROWS = 2048
+"""More than the frames of a usual clip; two clips of a step may share rows at different offsets, which harms nothing."""
+CLIP_STRIDE = 677
+"""Odd, so that consecutive clips start at rows far apart and all rows are used."""
+
+
+class ClipRandomness:
+    """The random numbers of one step for the clips of one batch."""
+
+    def __init__(self, seed: tf.Tensor, step: tf.Tensor, clips: tf.Tensor):
+        """`seed` and `step` are integer scalars, `clips` int32 (rows, slots)."""
+        self._key = tf.stack([tf.cast(seed, tf.int32), tf.cast(step, tf.int32)])
+        self._clips = clips
+
+    def _table_key(self, name: str) -> tf.Tensor:
+        return tf.random.fold_in(self._key, zlib.crc32(name.encode()) & 0x7FFFFFFF, alg="philox")
+
+    def _rows(self, layout: RowLayout) -> tf.Tensor:
+        return tf.math.floormod(layout.spread_integers(self._clips * CLIP_STRIDE) + layout.positions, TABLE_ROWS)
+
+    def normal(self, name: str, layout: RowLayout, channels: int) -> tf.Tensor:
+        """Normal noise (rows, size, channels) for every position of every clip."""
+        table = tf.random.stateless_normal((TABLE_ROWS, channels), self._table_key(name), alg="philox")
+        return tf.gather(table, self._rows(layout))
+
+    def uniform_per_clip(self, name: str) -> tf.Tensor:
+        """Uniform numbers in [0, 1) for every slot: (rows, slots)."""
+        table = tf.random.stateless_uniform((TABLE_ROWS,), self._table_key(name), alg="philox")
+        return tf.gather(table, tf.math.floormod(self._clips * CLIP_STRIDE, TABLE_ROWS))
+
+    def dropout(self, name: str, layout: RowLayout, values: tf.Tensor, rate: float) -> tf.Tensor:
+        """`values` (rows, size, channels) with a share of `rate` set to 0 and the rest scaled up."""
+        if rate == 0:
+            return values
+        table = tf.random.stateless_uniform((TABLE_ROWS, values.shape[-1]), self._table_key(name), alg="philox")
+        keep = tf.where(table >= rate, tf.constant(1 / (1 - rate), values.dtype), tf.zeros((), values.dtype))
+        return values * tf.gather(keep, self._rows(layout))
+
+
+class NoRandomness:
+    """Stands in where nothing is random: dropout passes everything. Asking it for noise is a defect."""
+
+    def dropout(self, name: str, layout: RowLayout, values: tf.Tensor, rate: float) -> tf.Tensor:
+        """`values` as they are."""
+        del name, layout, rate
+        return values

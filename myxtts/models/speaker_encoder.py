@@ -1,0 +1,52 @@
+"""A reference recording's mel → one vector that tells who speaks."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from myxtts.models.layers import FrameNorm, MaskedConv1D
+
+FRAMES_PER_STEP = 4
+"""Neighbouring frames are stacked: a speaker is known at 64 ms as well as at 16, for a quarter of the work."""
+
+
+@keras.saving.register_keras_serializable("myxtts")
+class SpeakerEncoder(keras.layers.Layer):
+    """References (clips, frames, n_mels) → unit-scale vectors (clips, channels)."""
+
+    def __init__(self, channels: int, layers: int = 3, **kwargs):
+        super().__init__(**kwargs)
+        self.channels = channels
+        self.layers = layers
+
+    def build(self, input_shape):
+        features = (None, None, self.channels)
+        self.stem = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="stem")
+        self.stem.build((None, None, FRAMES_PER_STEP * input_shape[-1]))
+        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
+        self.convolutions = [
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
+            for number in range(self.layers)
+        ]
+        self.output_projection = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="output")
+        self.output_norm = FrameNorm(dtype="float32", name="output_norm")
+        for layer in (*self.norms, *self.convolutions):
+            layer.build(features)
+        self.output_projection.build((None, 2 * self.channels))
+        self.output_norm.build((None, self.channels))
+
+    def call(self, references):
+        clips, frames, n_mels = references.shape
+        steps = frames // FRAMES_PER_STEP
+        stacked = tf.reshape(references[:, : steps * FRAMES_PER_STEP], (clips, steps, FRAMES_PER_STEP * n_mels))
+        values = self.stem(stacked)
+        everything = tf.ones((1, 1, 1), values.dtype)
+        for norm, convolution in zip(self.norms, self.convolutions, strict=True):
+            values += tf.nn.silu(convolution(norm(values), everything))
+        mean, variance = tf.nn.moments(tf.cast(values, tf.float32), axes=1)
+        pooled = tf.concat([mean, tf.sqrt(variance + 1e-5)], axis=-1)
+        return self.output_norm(self.output_projection(pooled))
+
+    def get_config(self):
+        return super().get_config() | {"channels": self.channels, "layers": self.layers}

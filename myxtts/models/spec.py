@@ -1,0 +1,73 @@
+"""What a network is made of: counts of the corpus and dimensions of the size. Plain numbers, saved with every voice."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from myxtts.config.config import ModelConfig
+
+SIZES = {
+    "tiny": {"text_channels": 144, "text_layers": 4, "text_heads": 2, "decoder_channels": 192, "decoder_layers": 8},
+    "small": {"text_channels": 224, "text_layers": 5, "text_heads": 4, "decoder_channels": 288, "decoder_layers": 10},
+    "normal": {"text_channels": 288, "text_layers": 6, "text_heads": 4, "decoder_channels": 384, "decoder_layers": 12},
+    "big": {"text_channels": 448, "text_layers": 8, "text_heads": 8, "decoder_channels": 640, "decoder_layers": 12},
+}
+"""Dimensions of each size; a value given in `ModelConfig` wins."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Everything that the shapes of the weights depend on."""
+
+    num_symbols: int
+    num_languages: int
+    num_speakers: int
+    """1: the network takes no reference and cannot clone."""
+    n_mels: int
+    text_channels: int
+    text_layers: int
+    text_heads: int
+    decoder_channels: int
+    decoder_layers: int
+    speaker_channels: int = 96
+    dropout: float = 0.1
+    condition_dropout: float = 0.1
+    decoder_dilations: tuple[int, ...] = (1, 2, 4)
+    """Cycled over the decoder's layers; the largest times the half-width of a kernel of 3 is what `gap_frames` must cover."""
+
+    @property
+    def has_speakers(self) -> bool:
+        """Whether the network is conditioned on a reference recording."""
+        return self.num_speakers > 1
+
+    @property
+    def frame_reach(self) -> int:
+        """Frames that the widest single convolution looks to each side."""
+        return max(self.decoder_dilations)
+
+    @classmethod
+    def from_config(
+        cls, config: ModelConfig, *, num_symbols: int, num_languages: int, num_speakers: int, n_mels: int
+    ) -> ModelSpec:
+        """The spec of a configured size for a corpus."""
+        given = {
+            field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "size"
+        }
+        dimensions = SIZES[config.size] | {name: value for name, value in given.items() if value is not None}
+        return cls(
+            num_symbols=num_symbols,
+            num_languages=num_languages,
+            num_speakers=num_speakers,
+            n_mels=n_mels,
+            **dimensions,
+        )
+
+    def to_dict(self) -> dict:
+        """JSON-able numbers."""
+        return dataclasses.asdict(self) | {"decoder_dilations": list(self.decoder_dilations)}
+
+    @classmethod
+    def from_dict(cls, values: dict) -> ModelSpec:
+        """The inverse of `to_dict`; unknown or missing names are a TypeError, for the reader of the file to explain."""
+        return cls(**values | {"decoder_dilations": tuple(values["decoder_dilations"])})

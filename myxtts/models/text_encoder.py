@@ -1,0 +1,115 @@
+"""Symbols → features: embedding, attention blocks within each clip, and the duration predictor."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from myxtts.models.layers import ClipAttention, FrameNorm, MaskedConv1D
+from myxtts.models.layout import RowLayout
+
+
+@keras.saving.register_keras_serializable("myxtts")
+class TextBlock(keras.layers.Layer):
+    """Attention, then two convolutions, each on a normed copy that is added back."""
+
+    def __init__(self, heads: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.heads = heads
+        self.dropout = dropout
+
+    def build(self, input_shape):
+        channels = input_shape[-1]
+        self.attention_norm = FrameNorm(dtype=self.dtype_policy, name="attention_norm")
+        self.attention = ClipAttention(self.heads, dtype=self.dtype_policy, name="attention")
+        self.convolution_norm = FrameNorm(dtype=self.dtype_policy, name="convolution_norm")
+        self.widen = MaskedConv1D(2 * channels, dtype=self.dtype_policy, name="widen")
+        self.narrow = keras.layers.Dense(channels, dtype=self.dtype_policy, name="narrow")
+        for layer in (self.attention_norm, self.attention, self.convolution_norm, self.widen):
+            layer.build(input_shape)
+        self.narrow.build((*input_shape[:-1], 2 * channels))
+
+    def call(self, values, layout: RowLayout, randomness):
+        attended = self.attention(self.attention_norm(values), layout=layout)
+        values += randomness.dropout(f"{self.path}/attention", layout, attended, self.dropout)
+        hidden = tf.nn.silu(self.widen(self.convolution_norm(values), layout.mask))
+        return values + randomness.dropout(f"{self.path}/convolution", layout, self.narrow(hidden), self.dropout)
+
+    def get_config(self):
+        return super().get_config() | {"heads": self.heads, "dropout": self.dropout}
+
+
+@keras.saving.register_keras_serializable("myxtts")
+class TextEncoder(keras.layers.Layer):
+    """Blank-expanded symbols and a condition → features (rows, size, channels), normed."""
+
+    def __init__(self, num_symbols: int, channels: int, layers: int, heads: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.num_symbols = num_symbols
+        self.channels = channels
+        self.layers = layers
+        self.heads = heads
+        self.dropout = dropout
+
+    def build(self, input_shape):
+        del input_shape
+        features = (None, None, self.channels)
+        self.embedding = keras.layers.Embedding(
+            self.num_symbols,
+            self.channels,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embedding.build((None, None))
+        self.blocks = [
+            TextBlock(self.heads, self.dropout, dtype=self.dtype_policy, name=f"block_{number}")
+            for number in range(self.layers)
+        ]
+        self.output_norm = FrameNorm(dtype=self.dtype_policy, name="output_norm")
+        for layer in (*self.blocks, self.output_norm):
+            layer.build(features)
+
+    def call(self, tokens, condition, layout: RowLayout, randomness):
+        values = self.embedding(tokens)
+        values = (values + tf.cast(condition, values.dtype)) * tf.cast(layout.mask, values.dtype)
+        for block in self.blocks:
+            values = block(values, layout=layout, randomness=randomness)
+        return self.output_norm(values)
+
+    def get_config(self):
+        own = ("num_symbols", "channels", "layers", "heads", "dropout")
+        return super().get_config() | {name: getattr(self, name) for name in own}
+
+
+@keras.saving.register_keras_serializable("myxtts")
+class DurationPredictor(keras.layers.Layer):
+    """Text features → logarithm of the frames of each symbol (rows, size)."""
+
+    def __init__(self, channels: int, dropout: float, layers: int = 2, **kwargs):
+        super().__init__(**kwargs)
+        self.channels = channels
+        self.dropout = dropout
+        self.layers = layers
+
+    def build(self, input_shape):
+        hidden = (*input_shape[:-1], self.channels)
+        self.convolutions = [
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
+            for number in range(self.layers)
+        ]
+        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
+        self.output_projection = keras.layers.Dense(1, dtype="float32", name="output")
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            convolution.build(input_shape if number == 0 else hidden)
+            norm.build(hidden)
+        self.output_projection.build(hidden)
+
+    def call(self, values, layout: RowLayout, randomness):
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            values = norm(tf.nn.silu(convolution(values, layout.mask)))
+            values = randomness.dropout(f"{self.path}/{number}", layout, values, self.dropout)
+        return self.output_projection(values)[..., 0]
+
+    def get_config(self):
+        return super().get_config() | {"channels": self.channels, "dropout": self.dropout, "layers": self.layers}

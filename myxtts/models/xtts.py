@@ -1,0 +1,237 @@
+"""The network: from a batch to its losses, and from symbols to a mel.
+
+Mels come and go as log-mels; inside they are normalised by the corpus's mean and deviation of each band, which are weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.batch import BLANK_TOKEN, Batch
+from myxtts.models.aligner import (
+    alignment_scores,
+    diagonal_prior,
+    monotonic_alignment,
+    path_matrix,
+    path_of_durations,
+)
+from myxtts.models.decoder import TIME_CHANNELS, FlowDecoder
+from myxtts.models.layout import RowLayout, expand_with_blanks
+from myxtts.models.randomness import NoRandomness
+from myxtts.models.speaker_encoder import SpeakerEncoder
+from myxtts.models.spec import ModelSpec
+from myxtts.models.text_encoder import DurationPredictor, TextEncoder
+
+SIGMA_MIN = 1e-4
+"""Noise that is left at flow time 1."""
+
+
+class Losses(NamedTuple):
+    """Sums over clips, so that any number of batches makes one mean. Each is (rows, slots), 0 for an empty slot."""
+
+    flow: tf.Tensor
+    """Squared error of the velocity, mean over bands, summed over frames."""
+    prior: tf.Tensor
+    """Half the squared error of the text's own guess, mean over bands, summed over frames."""
+    duration: tf.Tensor
+    """Squared error of log durations, summed over symbols (blanks among them)."""
+
+
+class Alignment(NamedTuple):
+    """What the aligner found, for pictures and checks."""
+
+    path: tf.Tensor
+    """int32 (rows, frames): expanded symbol of each frame."""
+    durations: tf.Tensor
+    """float32 (rows, expanded symbols): frames of each symbol."""
+
+
+@keras.saving.register_keras_serializable("myxtts")
+class XTTS(keras.layers.Layer):
+    """Text encoder, aligner, duration predictor and flow-matching decoder."""
+
+    def __init__(self, spec: ModelSpec | dict, name: str = "xtts", **kwargs):
+        # A fixed name: the paths of the weights are their names in checkpoints and voices.
+        super().__init__(name=name, **kwargs)
+        self.spec = ModelSpec.from_dict(spec) if isinstance(spec, dict) else spec
+        policy = self.dtype_policy
+        self.text_encoder = TextEncoder(
+            self.spec.num_symbols,
+            self.spec.text_channels,
+            self.spec.text_layers,
+            self.spec.text_heads,
+            self.spec.dropout,
+            dtype=policy,
+            name="text_encoder",
+        )
+        self.duration_predictor = DurationPredictor(
+            self.spec.text_channels, self.spec.dropout, dtype=policy, name="duration_predictor"
+        )
+        self.mean_projection = keras.layers.Dense(self.spec.n_mels, dtype="float32", name="mean_projection")
+        self.decoder = FlowDecoder(
+            self.spec.n_mels,
+            self.spec.decoder_channels,
+            self.spec.decoder_layers,
+            self.spec.decoder_dilations,
+            dtype=policy,
+            name="decoder",
+        )
+        # One more row than there are languages: row 0 stands for "not told".
+        self.language_embedding = keras.layers.Embedding(
+            self.spec.num_languages + 1, self.spec.speaker_channels, name="language_embedding"
+        )
+        self.text_condition = keras.layers.Dense(
+            self.spec.text_channels, use_bias=False, dtype="float32", name="text_condition"
+        )
+        self.flow_condition = keras.layers.Dense(TIME_CHANNELS, use_bias=False, dtype="float32", name="flow_condition")
+        self.speaker_encoder = None
+        if self.spec.has_speakers:
+            self.speaker_encoder = SpeakerEncoder(self.spec.speaker_channels, dtype=policy, name="speaker_encoder")
+
+    def build(self, input_shape=None):
+        """Create every weight; nothing is created later, inside a traced function."""
+        del input_shape
+        spec = self.spec
+        band = (spec.n_mels,)
+        self.mel_mean = self.add_weight(name="mel_mean", shape=band, initializer="zeros", trainable=False)
+        self.mel_deviation = self.add_weight(name="mel_deviation", shape=band, initializer="ones", trainable=False)
+        self.text_encoder.build((None, None))
+        self.duration_predictor.build((None, None, spec.text_channels))
+        self.mean_projection.build((None, None, spec.text_channels))
+        self.decoder.build((None, None, spec.text_channels + spec.n_mels))
+        self.language_embedding.build((None, None))
+        condition = (None, None, spec.speaker_channels)
+        self.text_condition.build(condition)
+        self.flow_condition.build(condition)
+        if self.speaker_encoder is not None:
+            self.speaker_encoder.build((None, None, spec.n_mels))
+            self.unknown_speaker = self.add_weight(
+                name="unknown_speaker", shape=(spec.speaker_channels,), initializer="zeros"
+            )
+        super().build(None)
+
+    def get_config(self):
+        return super().get_config() | {"spec": self.spec.to_dict()}
+
+    def weights_by_name(self) -> dict[str, keras.Variable]:
+        """Every weight, the band statistics among them, by its path below the network ("decoder/block_0/widen/kernel")."""
+        return {variable.path.removeprefix(f"{self.name}/"): variable for variable in self.variables}
+
+    # --- training -------------------------------------------------------------------------------------------------
+
+    def losses(self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0) -> tuple[Losses, Alignment]:
+        """Losses of every clip. `prior_weight` pulls the alignment to the diagonal while the text features are still noise."""
+        tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
+        frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
+        mel = self.normalise(batch.mel) * frames.mask
+        condition = self._condition(batch, randomness)
+
+        text = self.text_encoder(
+            tokens, symbols.spread(self.text_condition(condition)), layout=symbols, randomness=randomness
+        )
+        scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)))
+        scores -= prior_weight * diagonal_prior(frames, symbols)
+        path = monotonic_alignment(scores, frames, symbols)
+        matrix = path_matrix(path, frames, symbols.size)
+        durations = tf.reduce_sum(matrix, axis=1)
+
+        log_durations = self.duration_predictor(tf.stop_gradient(text), layout=symbols, randomness=randomness)
+        duration_errors = tf.square(log_durations - tf.math.log(tf.maximum(durations, 1.0)))
+
+        text_of_frames = tf.matmul(tf.cast(matrix, text.dtype), text)
+        means = self.mean_projection(text_of_frames)
+        prior_errors = 0.5 * tf.reduce_mean(tf.square(mel - means), axis=-1)
+
+        noise = randomness.normal("flow", frames, self.spec.n_mels)
+        time = randomness.uniform_per_clip("time")
+        time_of_frames = frames.spread(time[..., tf.newaxis])
+        noisy = ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * mel) * frames.mask
+        target = mel - (1 - SIGMA_MIN) * noise
+        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames)
+        flow_errors = tf.reduce_mean(tf.square(velocity - target), axis=-1)
+
+        losses = Losses(
+            flow=frames.per_clip_sum(flow_errors),
+            prior=frames.per_clip_sum(prior_errors),
+            duration=symbols.per_clip_sum(duration_errors),
+        )
+        return losses, Alignment(path, durations)
+
+    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout):
+        """The decoder's answer (rows, frames, n_mels)."""
+        projected = self.decoder.project_text(
+            tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
+        )
+        return self.decoder(projected, noisy, time, self.flow_condition(condition), layout=frames)
+
+    def normalise(self, mel: tf.Tensor) -> tf.Tensor:
+        """Log-mel → zero mean and unit deviation in each band."""
+        return (mel - self.mel_mean) / self.mel_deviation
+
+    def denormalise(self, mel: tf.Tensor) -> tf.Tensor:
+        """The inverse of `normalise`."""
+        return mel * self.mel_deviation + self.mel_mean
+
+    def _condition(self, batch: Batch, randomness) -> tf.Tensor:
+        """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a share of the clips."""
+        hidden_share = self.spec.condition_dropout
+        is_told = randomness.uniform_per_clip("language") >= hidden_share
+        condition = self.language_embedding(tf.where(is_told, batch.languages + 1, 0))
+        if self.speaker_encoder is None:
+            return condition
+        rows, slots, reference_frames, n_mels = batch.references.shape
+        references = tf.reshape(batch.references, (rows * slots, reference_frames, n_mels))
+        vectors = tf.reshape(self.speaker_vectors(references), (rows, slots, -1))
+        is_told = (randomness.uniform_per_clip("speaker") >= hidden_share)[..., tf.newaxis]
+        return condition + tf.where(is_told, vectors, tf.cast(self.unknown_speaker, tf.float32))
+
+    # --- synthesis ------------------------------------------------------------------------------------------------
+
+    def speaker_vectors(self, references: tf.Tensor) -> tf.Tensor:
+        """Log-mel references (clips, frames, n_mels) → speaker vectors (clips, speaker_channels)."""
+        return tf.cast(self.speaker_encoder(self.normalise(references)), tf.float32)
+
+    def encode(self, tokens, text_lengths, speaker_vectors, languages):
+        """One text a row: tokens int32 (rows, T), text_lengths (rows,), languages (rows,), vectors (rows, speaker_channels) or None.
+
+        Returns text features (rows, 2T + 1, channels) and log durations (rows, 2T + 1) of the blank-expanded symbols.
+        """
+        expanded, symbols = _one_text_a_row(tokens, text_lengths)
+        condition = self._given_condition(speaker_vectors, languages)
+        spread = symbols.spread(self.text_condition(condition))
+        text = self.text_encoder(expanded, spread, layout=symbols, randomness=NoRandomness())
+        return text, self.duration_predictor(text, layout=symbols, randomness=NoRandomness())
+
+    def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature):
+        """Text features and durations int32 (rows, symbols) → log-mel (rows, frames, n_mels), frames as in `noise`; 0 beyond the end.
+
+        `num_steps` (integer scalar) Euler steps from `temperature` times `noise`. Both may be tensors: no new trace.
+        """
+        rows, num_frames, _ = noise.shape
+        lengths = tf.reduce_sum(durations, axis=1, keepdims=True)
+        frames = RowLayout(tf.zeros((rows, 1), tf.int32), lengths, num_frames)
+        text_of_frames = tf.matmul(tf.cast(path_of_durations(durations, num_frames), encoded.dtype), encoded)
+        means = self.mean_projection(text_of_frames)
+        projected = self.decoder.project_text(tf.concat([text_of_frames, tf.cast(means, encoded.dtype)], axis=-1))
+        condition = self.flow_condition(self._given_condition(speaker_vectors, languages))
+
+        step_size = 1.0 / tf.cast(num_steps, tf.float32)
+        mel = noise * temperature * frames.mask
+        for step in tf.range(num_steps):
+            time = tf.fill((rows, 1), tf.cast(step, tf.float32) * step_size)
+            mel += step_size * self.decoder(projected, mel, time, condition, layout=frames)
+        return self.denormalise(mel) * frames.mask
+
+    def _given_condition(self, speaker_vectors, languages):
+        condition = self.language_embedding(languages + 1)[:, tf.newaxis]
+        if self.speaker_encoder is None:
+            return condition
+        return condition + speaker_vectors[:, tf.newaxis]
+
+
+def _one_text_a_row(tokens: tf.Tensor, text_lengths: tf.Tensor) -> tuple[tf.Tensor, RowLayout]:
+    starts = tf.zeros_like(text_lengths)[:, tf.newaxis]
+    return expand_with_blanks(tokens, starts, text_lengths[:, tf.newaxis], BLANK_TOKEN)
