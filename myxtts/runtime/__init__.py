@@ -1,0 +1,1 @@
+"""What a training writes down about itself, and the diagnosis reads: counters, timers, device facts, the status file."""

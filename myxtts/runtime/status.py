@@ -1,0 +1,150 @@
+"""What a running training tells others through two files in its folder.
+
+`status.json`: the newest figures, replaced as a whole. `steps.csv`: one line for each step, appended. Both are written at a
+bounded rate, so that telling costs nothing; a reader (`gpu_monitor.py --run DIR`, the diagnosis) never stops the writer.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from myxtts.errors import DiagnosisError
+
+STATUS_FILE = "status.json"
+STEPS_FILE = "steps.csv"
+OLDER_STEPS_FILE = "steps.older.csv"
+STEP_COLUMNS = ("step", "unix_seconds", "wait_seconds", "host_seconds", "device_seconds", "group")
+MOST_STEPS_IN_FILE = 500_000
+"""About 40 MB; then the file becomes `steps.older.csv` and a new one begins."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The newest figures of one training."""
+
+    state: str
+    """starting | compiling | training | validating | saving | finished | failed"""
+    step: int
+    unix_seconds: float
+    """When it was written."""
+    process_id: int
+    process_start: float
+    wait_share: float = 0.0
+    host_share: float = 0.0
+    device_share: float = 0.0
+    mean_step_seconds: float = 0.0
+    std_step_seconds: float = 0.0
+    step_cv: float = 0.0
+    traces: int = 0
+    compilations: int | None = None
+    signatures: int = 0
+    retraces: int = 0
+    figures: dict[str, Any] = field(default_factory=dict)
+    """Whatever else the trainer shows: loss, useful frames per second, time left."""
+
+    def is_running(self) -> bool:
+        """The process that wrote this still lives (its number may have been given to another since: start times tell)."""
+        try:
+            return abs(psutil.Process(self.process_id).create_time() - self.process_start) < 2.0
+        except psutil.NoSuchProcess:
+            return False
+
+
+class StatusWriter:
+    """Writes both files of a run; `add_step` and `update` are cheap and reach the disk at most every `interval_seconds`."""
+
+    def __init__(self, run_directory: str | Path, interval_seconds: float = 1.0):
+        self._directory = Path(run_directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._interval = interval_seconds
+        self._fixed = {"process_id": os.getpid(), "process_start": psutil.Process().create_time()}
+        self._lines: list[str] = []
+        self._fields: dict[str, Any] = {"state": "starting", "step": 0}
+        self._written_at = float("-inf")
+        self._steps_in_file = self._count_lines()
+
+    def add_step(self, step: int, wait: float, host: float, device: float, group: int = 0) -> None:
+        """One finished step with its seconds, as `StepClock.finish` returns them."""
+        self._lines.append(f"{step},{time.time():.3f},{wait:.6f},{host:.6f},{device:.6f},{group}\n")
+
+    def update(self, force: bool = False, **fields: Any) -> bool:
+        """New values for fields of `RunStatus`; written if the last time was long enough ago. Returns whether it was."""
+        self._fields.update(fields)
+        now = time.monotonic()
+        if not force and now - self._written_at < self._interval:
+            return False
+        self._written_at = now
+        self._append_steps()
+        status = RunStatus(unix_seconds=time.time(), **self._fixed, **self._fields)
+        beside = self._directory / (STATUS_FILE + ".new")
+        beside.write_text(json.dumps(asdict(status)), encoding="utf-8")
+        os.replace(beside, self._directory / STATUS_FILE)
+        return True
+
+    def close(self, state: str = "finished") -> None:
+        """The last word of this run."""
+        self.update(force=True, state=state)
+
+    def _append_steps(self) -> None:
+        if not self._lines:
+            return
+        path = self._directory / STEPS_FILE
+        if self._steps_in_file >= MOST_STEPS_IN_FILE:
+            os.replace(path, self._directory / OLDER_STEPS_FILE)
+            self._steps_in_file = 0
+        with open(path, "a", encoding="ascii") as file:
+            if self._steps_in_file == 0:
+                file.write(",".join(STEP_COLUMNS) + "\n")
+            file.write("".join(self._lines))
+        self._steps_in_file += len(self._lines)
+        self._lines.clear()
+
+    def _count_lines(self) -> int:
+        try:
+            with open(self._directory / STEPS_FILE, "rb") as file:
+                return max(sum(1 for _ in file) - 1, 0)
+        except FileNotFoundError:
+            return 0
+
+
+def read_status(run_directory: str | Path) -> RunStatus:
+    """The newest status of the training in a folder."""
+    path = Path(run_directory) / STATUS_FILE
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return RunStatus(**fields)
+    except FileNotFoundError:
+        raise DiagnosisError(
+            f"No training has written its status there. Received: {path}. "
+            "Expected: the checkpoint folder of a run (training.checkpoint_dir), with a status.json in it."
+        ) from None
+    except (OSError, ValueError, TypeError) as error:
+        raise DiagnosisError(f"{path} is not the status of a training: {error}. Start the training again.") from None
+
+
+def read_steps(run_directory: str | Path, last: int | None = None) -> np.ndarray:
+    """The steps of a run, oldest first, as a structured array with the columns of `steps.csv`; a torn last line is left out."""
+    dtype = np.dtype([(name, np.int64 if name in ("step", "group") else np.float64) for name in STEP_COLUMNS])
+    path = Path(run_directory) / STEPS_FILE
+    rows = []
+    try:
+        with open(path, encoding="ascii", newline="") as file:
+            lines = csv.reader(file)
+            next(lines, None)
+            for line in lines:
+                if len(line) == len(STEP_COLUMNS):
+                    rows.append((int(line[0]), *map(float, line[1:5]), int(line[5])))
+    except FileNotFoundError:
+        return np.zeros(0, dtype)
+    except ValueError as error:
+        raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training begins a new one.") from None
+    return np.array(rows if last is None else rows[-last:], dtype)

@@ -1,0 +1,202 @@
+"""Where the time of each step goes: waiting for data, host, device; and named stages beside the steps.
+
+In: marks set by the loop, one `perf_counter` each (well under a microsecond). Out: totals, shares, mean, spread, and the last
+steps one by one. Every moment between `begin` and the last `finish` belongs to exactly one stage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+MAD_TO_STD = 1.4826
+"""Median absolute deviation of a normal distribution to its standard deviation."""
+
+
+class Stage(IntEnum):
+    """What a part of a step is spent on."""
+
+    WAIT = 0
+    """The loop stands still because the next batch is not there."""
+    HOST = 1
+    """Python: dispatch, logging, bookkeeping."""
+    DEVICE = 2
+    """The step function runs (on a CPU the call itself; on a GPU until a value is fetched)."""
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """Figures of many steps."""
+
+    steps: int
+    mean_seconds: float
+    std_seconds: float
+    median_seconds: float
+    step_cv: float
+    """1.4826 x median absolute deviation / median: the spread of the ordinary steps."""
+    wait_share: float
+    host_share: float
+    device_share: float
+
+    @property
+    def std_over_mean(self) -> float:
+        """The plain spread, stalls included."""
+        return self.std_seconds / self.mean_seconds if self.mean_seconds > 0 else 0.0
+
+    @property
+    def busy_fraction(self) -> float:
+        """Share of the time in which the step ran."""
+        return self.device_share
+
+
+def robust_spread(seconds: np.ndarray) -> float:
+    """1.4826 x MAD / median of the given step times; 0 for fewer than two."""
+    if len(seconds) < 2:
+        return 0.0
+    median = float(np.median(seconds))
+    return MAD_TO_STD * float(np.median(np.abs(seconds - median))) / median if median > 0 else 0.0
+
+
+def summarize(stages: np.ndarray) -> StepSummary:
+    """Figures from seconds by (step, stage)."""
+    if len(stages) == 0:
+        return StepSummary(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    seconds = stages.sum(axis=1)
+    shares = stages.sum(axis=0) / max(float(seconds.sum()), 1e-12)
+    return StepSummary(
+        steps=len(seconds),
+        mean_seconds=float(seconds.mean()),
+        std_seconds=float(seconds.std()),
+        median_seconds=float(np.median(seconds)),
+        step_cv=robust_spread(seconds),
+        wait_share=float(shares[Stage.WAIT]),
+        host_share=float(shares[Stage.HOST]),
+        device_share=float(shares[Stage.DEVICE]),
+    )
+
+
+class StepClock:
+    """Splits the time of a loop. `begin`; then per step: `mark(Stage.WAIT)` after the batch came, `mark(Stage.DEVICE)` after
+    the step ran, `finish()` at the end. What lies between the last mark and `finish` is host time."""
+
+    def __init__(self, capacity_steps: int = 4096):
+        self._ring = np.zeros((capacity_steps, len(Stage)))
+        self._groups = np.zeros(capacity_steps, np.int64)
+        self._current = [0.0] * len(Stage)
+        self._totals = [0.0] * len(Stage)
+        self._squares = 0.0
+        self._steps = 0
+        self._last = time.perf_counter()
+
+    @property
+    def steps(self) -> int:
+        """Steps finished."""
+        return self._steps
+
+    @property
+    def total_seconds(self) -> float:
+        """Time of all finished steps."""
+        return sum(self._totals)
+
+    def begin(self) -> None:
+        """Start the clock, or start it again after a pause (validation, a checkpoint): the pause belongs to no step."""
+        self._current = [0.0] * len(Stage)
+        self._last = time.perf_counter()
+
+    def mark(self, stage: Stage) -> float:
+        """The time since the last mark went into `stage`; returns it in seconds."""
+        now = time.perf_counter()
+        seconds = now - self._last
+        self._current[stage] += seconds
+        self._last = now
+        return seconds
+
+    def finish(self, group: int = 0) -> tuple[float, float, float]:
+        """End of a step; `group` tells steps of different shapes apart. Returns its (wait, host, device) seconds."""
+        self.mark(Stage.HOST)
+        wait, host, device = self._current
+        slot = self._steps % len(self._ring)
+        self._ring[slot] = self._current
+        self._groups[slot] = group
+        totals = self._totals
+        totals[0] += wait
+        totals[1] += host
+        totals[2] += device
+        self._squares += (wait + host + device) ** 2
+        self._steps += 1
+        self._current = [0.0] * len(Stage)
+        return wait, host, device
+
+    def recent(self, last: int | None = None, group: int | None = None) -> np.ndarray:
+        """Seconds by (step, stage) of the newest steps, oldest first; at most `capacity_steps` are remembered."""
+        kept = min(self._steps, len(self._ring))
+        order = np.arange(self._steps - kept, self._steps) % len(self._ring)
+        if group is not None:
+            order = order[self._groups[order] == group]
+        if last is not None:
+            order = order[len(order) - min(last, len(order)) :]
+        return self._ring[order]
+
+    def groups(self) -> list[int]:
+        """The groups among the remembered steps."""
+        return sorted(set(self._groups[: min(self._steps, len(self._ring))].tolist()))
+
+    def summary(self, last: int | None = None, group: int | None = None) -> StepSummary:
+        """Figures of the newest steps; median and spread always from the remembered ones.
+
+        Without `last` and `group`, steps, mean, standard deviation and shares are those of the whole run.
+        """
+        recent = summarize(self.recent(last, group))
+        if last is not None or group is not None or self._steps <= len(self._ring):
+            return recent
+        total = self.total_seconds
+        mean = total / self._steps
+        return StepSummary(
+            steps=self._steps,
+            mean_seconds=mean,
+            std_seconds=max(self._squares / self._steps - mean * mean, 0.0) ** 0.5,
+            median_seconds=recent.median_seconds,
+            step_cv=recent.step_cv,
+            wait_share=self._totals[Stage.WAIT] / total,
+            host_share=self._totals[Stage.HOST] / total,
+            device_share=self._totals[Stage.DEVICE] / total,
+        )
+
+
+class StageTimers:
+    """Adds up the time of named stages that are not part of a step: import, cache, compilation, logging, validation."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._calls: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time of the `with` block goes to `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Time measured elsewhere goes to `name`."""
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+        self._calls[name] = self._calls.get(name, 0) + 1
+
+    def seconds(self, name: str) -> float:
+        """Time spent in `name` so far; 0 if it never ran."""
+        return self._seconds.get(name, 0.0)
+
+    def as_dict(self) -> dict[str, float]:
+        """Seconds by name, in the order of first use."""
+        return dict(self._seconds)
+
+    def calls(self, name: str) -> int:
+        """How often `name` ran."""
+        return self._calls.get(name, 0)

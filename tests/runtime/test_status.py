@@ -1,0 +1,64 @@
+"""The status of a run: what was written is read, at a bounded rate, and a dead writer is known as dead."""
+
+import dataclasses
+
+import pytest
+
+from myxtts.errors import DiagnosisError
+from myxtts.runtime import status
+from myxtts.runtime.status import StatusWriter, read_status, read_steps
+
+
+def test_written_status_is_read_back(tmp_path):
+    writer = StatusWriter(tmp_path, interval_seconds=0)
+    writer.update(state="training", step=7, wait_share=0.25, figures={"loss": 1.5})
+    read = read_status(tmp_path)
+    assert (read.state, read.step, read.wait_share, read.figures) == ("training", 7, 0.25, {"loss": 1.5})
+    assert read.is_running()
+
+
+def test_updates_are_bounded_in_rate_and_the_last_word_is_kept(tmp_path):
+    writer = StatusWriter(tmp_path, interval_seconds=1000)
+    assert writer.update(step=1)
+    assert not writer.update(step=2)
+    writer.close()
+    assert (read_status(tmp_path).step, read_status(tmp_path).state) == (2, "finished")
+
+
+def test_steps_are_appended_across_runs_and_a_torn_line_is_left_out(tmp_path):
+    for step in (1, 2):
+        writer = StatusWriter(tmp_path, interval_seconds=0)
+        writer.add_step(step, 0.1, 0.2, 0.3, group=4)
+        writer.update(step=step)
+    with open(tmp_path / status.STEPS_FILE, "a") as file:
+        file.write("3,17")
+    steps = read_steps(tmp_path)
+    assert steps["step"].tolist() == [1, 2]
+    assert steps["device_seconds"].tolist() == [0.3, 0.3]
+    assert read_steps(tmp_path, last=1)["step"].tolist() == [2]
+
+
+def test_long_runs_begin_a_new_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(status, "MOST_STEPS_IN_FILE", 2)
+    writer = StatusWriter(tmp_path, interval_seconds=0)
+    for step in range(3):
+        writer.add_step(step, 0, 0, 0)
+        writer.update(step=step)
+    assert read_steps(tmp_path)["step"].tolist() == [2]
+    assert (tmp_path / status.OLDER_STEPS_FILE).exists()
+
+
+def test_reused_process_number_is_not_taken_for_the_run(tmp_path):
+    writer = StatusWriter(tmp_path)
+    writer.update(step=1)
+    other = dataclasses.replace(read_status(tmp_path), process_start=1.0)
+    assert not other.is_running()
+
+
+def test_folder_without_a_run_is_explained(tmp_path):
+    with pytest.raises(DiagnosisError, match="checkpoint folder"):
+        read_status(tmp_path)
+    (tmp_path / status.STATUS_FILE).write_text("{}")
+    with pytest.raises(DiagnosisError, match="not the status"):
+        read_status(tmp_path)
+    assert len(read_steps(tmp_path)) == 0

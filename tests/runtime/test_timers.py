@@ -1,0 +1,68 @@
+"""StepClock: every moment belongs to one stage; the summary is that of the steps."""
+
+import time
+
+import numpy as np
+import pytest
+
+from myxtts.runtime.timers import Stage, StageTimers, StepClock, robust_spread, summarize
+
+
+def run_steps(clock: StepClock, steps: int, wait: float = 0.0) -> None:
+    clock.begin()
+    for _ in range(steps):
+        time.sleep(wait)
+        clock.mark(Stage.WAIT)
+        clock.mark(Stage.DEVICE)
+        clock.finish()
+
+
+def test_waiting_is_told_from_working():
+    clock = StepClock()
+    run_steps(clock, 5, wait=0.002)
+    summary = clock.summary()
+    assert summary.wait_share > 0.8
+    assert summary.wait_share + summary.host_share + summary.device_share == pytest.approx(1.0)
+
+
+def test_pause_belongs_to_no_step():
+    clock = StepClock()
+    run_steps(clock, 2)
+    time.sleep(0.05)
+    run_steps(clock, 2)
+    assert clock.total_seconds < 0.04
+
+
+def test_ring_keeps_the_newest_and_totals_keep_everything():
+    clock = StepClock(capacity_steps=4)
+    run_steps(clock, 10, wait=0.001)
+    assert clock.recent().shape == (4, 3)
+    assert clock.summary().steps == 10
+    assert clock.summary().mean_seconds == pytest.approx(clock.total_seconds / 10)
+
+
+def test_groups_are_summarised_apart():
+    clock = StepClock()
+    for step in range(6):
+        clock.mark(Stage.DEVICE)
+        clock.finish(group=step % 2)
+    assert clock.groups() == [0, 1]
+    assert clock.summary(group=1).steps == 3
+
+
+def test_robust_spread_ignores_a_stall_that_the_plain_one_shows():
+    seconds = np.array([0.1] * 50 + [5.0])
+    assert robust_spread(seconds) == 0.0
+    stages = np.stack([np.zeros(51), np.zeros(51), seconds], axis=1)
+    assert summarize(stages).std_over_mean > 1.0
+
+
+def test_stage_timers_add_up():
+    timers = StageTimers()
+    timers.add("log", 0.5)
+    timers.add("log", 0.25)
+    with timers.stage("save"):
+        pass
+    assert timers.seconds("log") == 0.75
+    assert timers.calls("log") == 2
+    assert list(timers.as_dict()) == ["log", "save"]
