@@ -1,0 +1,243 @@
+"""Audio files in and out: any file that libsndfile reads → float32 mono samples; samples → wav, flac, ogg, mp3 or raw.
+
+Whatever is wrong with a file is an `AudioError` whose `reason` is one of `REASONS`, so that a report can count by reason.
+Files are written beside their place and renamed: a reader sees the old file or the whole new one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import soundfile
+import soxr
+
+from myxtts.config.config import DataConfig
+from myxtts.errors import AudioError
+
+REASONS = ("missing", "empty file", "cut off", "not audio", "silent", "not finite", "too short", "too long")
+FORMATS = {
+    "wav": ("WAV", "PCM_16"),
+    "flac": ("FLAC", "PCM_16"),
+    "ogg": ("OGG", "VORBIS"),
+    "mp3": ("MP3", "MPEG_LAYER_III"),
+    "raw": ("RAW", "PCM_16"),
+}
+"""Format names → libsndfile's container and coding. `raw` is 16-bit little-endian samples without a header."""
+MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+WRITE_SAMPLES = 1 << 15
+"""Samples handed to an encoder at once: libvorbis keeps them on the stack, and a long clip would overflow it."""
+OGG_PAGE_BYTES = 27 + 255 + 255 * 255
+"""The largest Ogg page."""
+OGG_LAST_PAGE = 4
+"""Flag of the page that ends a stream."""
+SILENT_PEAK = 1e-3
+"""Clips whose loudest sample is below this (-60 dB of full scale) hold no speech."""
+BLOCK_SECONDS = 0.01
+"""Length of the blocks whose loudness is compared."""
+MARGIN_SECONDS = 0.03
+"""Kept around the loud part when silence is cut: soft consonants begin below the threshold."""
+SPOKEN_DB = 30.0
+"""Blocks at most this far below the loudest one count as spoken when the level is measured."""
+HIGHEST_PEAK = 0.99
+"""Levelling never raises a sample above this."""
+UNREAD_FACTOR = 2.0
+"""Files longer than this many times `max_seconds` are set aside without being decoded."""
+
+
+def read_audio(path: str | Path, longest_seconds: float | None = None) -> tuple[np.ndarray, int]:
+    """All samples of a file, channels averaged: float32 (samples,) in -1…1, and its sample rate in Hz.
+
+    A file that is longer than `longest_seconds` is refused before it is decoded.
+    """
+    with _open_audio(path) as sound:
+        seconds = sound.frames / sound.samplerate
+        if longest_seconds is not None and seconds > longest_seconds:
+            raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
+        samples = sound.read(dtype="float32", always_2d=False)
+        expected, rate = sound.frames, sound.samplerate
+    if len(samples) < expected:
+        raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
+    if samples.ndim == 2:
+        samples = samples.mean(axis=1, dtype=np.float32)
+    if not np.isfinite(samples).all():
+        raise AudioError(f"{path} holds samples that are not finite numbers (NaN or infinity).", "not finite")
+    return samples, rate
+
+
+def probe_audio(path: str | Path) -> tuple[int, int]:
+    """Number of samples (of each channel) and sample rate in Hz, without decoding the file."""
+    with _open_audio(path) as sound:
+        return sound.frames, sound.samplerate
+
+
+@contextmanager
+def _open_audio(path: str | Path) -> Iterator[soundfile.SoundFile]:
+    """The opened file, found whole as far as its headers tell; libsndfile's errors become ours, also those of reading."""
+    _check_whole(path)
+    try:
+        with soundfile.SoundFile(os.fspath(path)) as sound:
+            if sound.frames == 0:
+                raise AudioError(f"{path} is an audio file without a single sample.", "empty file")
+            yield sound
+    except soundfile.LibsndfileError as error:
+        raise AudioError(f"{path} is not an audio file that can be read: {error.error_string}", "not audio") from None
+
+
+def _check_whole(path: str | Path) -> None:
+    """Raise for files that are missing, empty, or shorter than their headers say (libsndfile takes those as they are)."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(12)
+            if not start:
+                raise AudioError(f"{path} is an empty file.", "empty file")
+            if start[:4] == b"RIFF" and start[8:] == b"WAVE":
+                is_whole = _wav_is_whole(file, size)
+            elif start[:4] == b"OggS":
+                is_whole = _ogg_is_whole(file, size)
+            else:
+                is_whole = True  # FLAC and MP3 say how many samples to expect, or cannot be told
+    except FileNotFoundError:
+        raise AudioError(f"{path} does not exist.", "missing") from None
+    except OSError as error:
+        raise AudioError(f"{path} cannot be read: {error.strerror}.", "missing") from None
+    if not is_whole:
+        raise AudioError(f"{path} is cut off: it ends before the length that its header states.", "cut off")
+
+
+def _wav_is_whole(file: BinaryIO, size: int) -> bool:
+    position = 12
+    while position + 8 <= size:
+        file.seek(position)
+        name, length = struct.unpack("<4sI", file.read(8))
+        if name == b"data":
+            is_unknown = length in (0, 0xFFFFFFFF)  # written to a pipe: the length was never filled in
+            return is_unknown or position + 8 + length <= size
+        position += 8 + length + length % 2
+    return True  # no data at all: libsndfile says what it is
+
+
+def _ogg_is_whole(file: BinaryIO, size: int) -> bool:
+    file.seek(max(0, size - OGG_PAGE_BYTES))
+    tail = file.read()
+    page = tail.rfind(b"OggS")
+    if page < 0 or page + 27 > len(tail):
+        return False
+    segments = tail[page + 27 : page + 27 + tail[page + 26]]
+    ends = page + 27 + tail[page + 26] + sum(segments)
+    return bool(tail[page + 5] & OGG_LAST_PAGE) and ends <= len(tail)
+
+
+def resample(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
+    """Samples at another rate (Hz), band-limited by soxr's high-quality filter."""
+    if from_rate == to_rate:
+        return samples
+    return soxr.resample(samples, from_rate, to_rate, quality="HQ").astype(np.float32, copy=False)
+
+
+def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndarray:
+    """The clip as it is learnt from, at `sample_rate` Hz; lengths are judged after silence was cut."""
+    samples, file_rate = read_audio(path, UNREAD_FACTOR * config.max_seconds)
+    peak = float(np.abs(samples).max())
+    if peak < SILENT_PEAK:
+        raise AudioError(f"{path} is silent: its loudest sample is {peak:.1g} of full scale.", "silent")
+    samples = resample(samples, file_rate, sample_rate)
+    if config.trim_silence_db is not None:
+        samples = trim_silence(samples, sample_rate, config.trim_silence_db)
+    if config.loudness_db is not None:
+        samples = level_loudness(samples, sample_rate, config.loudness_db)
+    seconds = len(samples) / sample_rate
+    if seconds > config.max_seconds:
+        raise AudioError(f"{path} is {seconds:.1f} s long; data.max_seconds is {config.max_seconds:g}.", "too long")
+    if seconds < config.min_seconds:
+        raise AudioError(f"{path} is {seconds:.2f} s short; data.min_seconds is {config.min_seconds:g}.", "too short")
+    return np.ascontiguousarray(samples)
+
+
+def trim_silence(samples: np.ndarray, sample_rate: int, db: float) -> np.ndarray:
+    """The part from the first to the last block that is at most `db` below the loudest block, with a margin of 30 ms."""
+    block, energies = _block_energies(samples, sample_rate)
+    loud = np.flatnonzero(energies > energies.max() * 10 ** (-db / 10))
+    if len(loud) == 0:
+        return samples
+    margin = int(MARGIN_SECONDS * sample_rate)
+    return samples[max(0, loud[0] * block - margin) : (loud[-1] + 1) * block + margin]
+
+
+def level_loudness(samples: np.ndarray, sample_rate: int, db: float) -> np.ndarray:
+    """Samples scaled so that the RMS of the spoken blocks is `db` (of full scale), or as near as the peak allows."""
+    _, energies = _block_energies(samples, sample_rate)
+    spoken = energies[energies >= energies.max() * 10 ** (-SPOKEN_DB / 10)]
+    level = float(np.sqrt(spoken.mean()))
+    if level == 0.0:
+        return samples
+    peak = float(np.abs(samples).max())
+    gain = min(10 ** (db / 20) / level, HIGHEST_PEAK / peak)
+    return samples * np.float32(gain)
+
+
+def _block_energies(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray]:
+    """Samples of a block, and the mean square of each block; the last one may be short."""
+    block = max(1, min(len(samples), round(BLOCK_SECONDS * sample_rate)))
+    whole = len(samples) // block * block
+    blocks = samples[:whole].reshape(-1, block)
+    energies = np.einsum("ij,ij->i", blocks, blocks) / block
+    if whole < len(samples):
+        rest = samples[whole:]
+        energies = np.append(energies, np.dot(rest, rest) / len(rest))
+    return block, energies
+
+
+def write_audio(
+    target: str | Path | BinaryIO,
+    samples: np.ndarray,
+    sample_rate: int,
+    format: str | None = None,
+    quality: float | None = None,
+) -> None:
+    """Write float samples (samples,) in -1…1; louder ones are clipped.
+
+    `format` is one of `FORMATS`; by default the file's extension. `quality` (0…1, ogg and mp3) is the encoder's own if None.
+    """
+    is_path = isinstance(target, str | os.PathLike)
+    name = format or (Path(target).suffix[1:].lower() if is_path else "")
+    if name not in FORMATS:
+        raise AudioError(
+            f"Unknown audio format. Received: {name!r}. Expected one of: {', '.join(FORMATS)}.", "not audio"
+        )
+    if name == "mp3" and sample_rate not in MP3_RATES:
+        raise AudioError(f"MP3 has no sample rate of {sample_rate} Hz. Expected one of: {MP3_RATES}.", "not audio")
+    samples = np.asarray(samples, np.float32)
+    if not np.isfinite(samples).all():
+        raise AudioError("Samples to be written are not finite numbers (NaN or infinity).", "not finite")
+    if not is_path:
+        _encode(target, samples, sample_rate, name, quality)
+        return
+    beside = Path(target).with_name(f".{Path(target).name}.{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            _encode(file, samples, sample_rate, name, quality)
+        os.replace(beside, target)
+    except OSError as error:
+        raise AudioError(f"{target} cannot be written: {error.strerror}.", "missing") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _encode(stream: BinaryIO, samples: np.ndarray, sample_rate: int, name: str, quality: float | None) -> None:
+    if name == "raw":
+        stream.write((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
+        return
+    container, coding = FORMATS[name]
+    compression = None if quality is None else 1.0 - quality
+    with soundfile.SoundFile(
+        stream, "w", sample_rate, 1, coding, format=container, compression_level=compression
+    ) as sound:
+        for start in range(0, len(samples), WRITE_SAMPLES):
+            sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
