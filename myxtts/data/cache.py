@@ -1,7 +1,7 @@
 """The prepared cache: folder in, opened immutable `Cache` out. NumPy only, no TensorFlow.
 
 A cache folder holds
-    cache.json         what it is: settings and their fingerprint, symbols, speakers, languages, names and sizes of the files below
+    cache.json         settings and their fingerprint, symbols, speakers, languages, names and sizes of the files below
     frames-G.f32       raw little-endian float32 (rows, n_mels); row 0 is zeros, the row that padding points at
     tokens-G.i32       raw little-endian int32; element 0 is 0
     index-G.bin        one column after the other, a number per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
@@ -28,7 +28,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import CacheError
-from myxtts.text.symbols import SymbolTable
+from myxtts.text.tokenizer import SymbolTable
 
 FORMAT_VERSION = 1
 HEADER_NAME = "cache.json"
@@ -71,7 +71,7 @@ class CacheSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as written into cache.json."""
-        return {"format": FORMAT_VERSION, **dataclasses.asdict(self)}
+        return {"format": FORMAT_VERSION, "mel_fingerprint": self.mel.fingerprint(), **dataclasses.asdict(self)}
 
     @property
     def fingerprint(self) -> str:
@@ -235,8 +235,8 @@ def open_cache(
     return Cache(
         folder=folder,
         header=header,
-        mel=MelSpec(**header["mel"]),
-        symbols=SymbolTable(tuple(header["symbols"])),
+        mel=MelSpec.from_dict(header["mel"]),
+        symbols=SymbolTable.from_list(header["symbols"]),
         front_end_kind=header["settings"]["front_end_kind"],
         speakers=tuple(header["speakers"]),
         languages=tuple(header["languages"]),
