@@ -21,8 +21,9 @@ CLIP_STRIDE = 677
 class ClipRandomness:
     """The random numbers of one step for the clips of one batch."""
 
-    def __init__(self, seed: tf.Tensor, step: tf.Tensor, clips: tf.Tensor):
-        """`seed` and `step` are integer scalars, `clips` int32 (rows, slots)."""
+    def __init__(self, seed: tf.Tensor | int, step: tf.Tensor | int, clips: tf.Tensor, drops: bool = True):
+        """`seed` and `step` are integer scalars, `clips` int32 (rows, slots); without `drops` nothing is dropped or hidden."""
+        self.drops = drops
         self._key = tf.stack([tf.cast(seed, tf.int32), tf.cast(step, tf.int32)])
         self._clips = clips
 
@@ -42,9 +43,15 @@ class ClipRandomness:
         table = tf.random.stateless_uniform((TABLE_ROWS,), self._table_key(name), alg="philox")
         return tf.gather(table, tf.math.floormod(self._clips * CLIP_STRIDE, TABLE_ROWS))
 
+    def hides(self, name: str, share: float) -> tf.Tensor:
+        """bool (rows, slots): true for a random share of the clips."""
+        if not self.drops:
+            return tf.zeros_like(self._clips, tf.bool)
+        return self.uniform_per_clip(name) < share
+
     def dropout(self, name: str, layout: RowLayout, values: tf.Tensor, rate: float) -> tf.Tensor:
         """`values` (rows, size, channels) with a share of `rate` set to 0 and the rest scaled up."""
-        if rate == 0:
+        if rate == 0 or not self.drops:
             return values
         table = tf.random.stateless_uniform((TABLE_ROWS, values.shape[-1]), self._table_key(name), alg="philox")
         keep = tf.where(table >= rate, tf.constant(1 / (1 - rate), values.dtype), tf.zeros((), values.dtype))

@@ -99,7 +99,7 @@ class DurationPredictor(keras.layers.Layer):
             for number in range(self.layers)
         ]
         self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
-        self.output_projection = keras.layers.Dense(1, dtype="float32", name="output")
+        self.output_projection = keras.layers.Dense(1, kernel_initializer="zeros", dtype="float32", name="output")
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             convolution.build(input_shape if number == 0 else hidden)
             norm.build(hidden)

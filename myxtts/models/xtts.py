@@ -177,16 +177,15 @@ class XTTS(keras.layers.Layer):
 
     def _condition(self, batch: Batch, randomness) -> tf.Tensor:
         """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a share of the clips."""
-        hidden_share = self.spec.condition_dropout
-        is_told = randomness.uniform_per_clip("language") >= hidden_share
-        condition = self.language_embedding(tf.where(is_told, batch.languages + 1, 0))
+        is_hidden = randomness.hides("language", self.spec.condition_dropout)
+        condition = self.language_embedding(tf.where(is_hidden, 0, batch.languages + 1))
         if self.speaker_encoder is None:
             return condition
         rows, slots, reference_frames, n_mels = batch.references.shape
         references = tf.reshape(batch.references, (rows * slots, reference_frames, n_mels))
         vectors = tf.reshape(self.speaker_vectors(references), (rows, slots, -1))
-        is_told = (randomness.uniform_per_clip("speaker") >= hidden_share)[..., tf.newaxis]
-        return condition + tf.where(is_told, vectors, tf.cast(self.unknown_speaker, tf.float32))
+        is_hidden = randomness.hides("speaker", self.spec.condition_dropout)[..., tf.newaxis]
+        return condition + tf.where(is_hidden, tf.cast(self.unknown_speaker, tf.float32), vectors)
 
     # --- synthesis ------------------------------------------------------------------------------------------------
 
@@ -195,7 +194,7 @@ class XTTS(keras.layers.Layer):
         return tf.cast(self.speaker_encoder(self.normalise(references)), tf.float32)
 
     def encode(self, tokens, text_lengths, speaker_vectors, languages):
-        """One text a row: tokens int32 (rows, T), text_lengths (rows,), languages (rows,), vectors (rows, speaker_channels) or None.
+        """One text a row: tokens int32 (rows, T), text_lengths and languages (rows,), vectors (rows, speaker_channels) or None.
 
         Returns text features (rows, 2T + 1, channels) and log durations (rows, 2T + 1) of the blank-expanded symbols.
         """
@@ -206,9 +205,10 @@ class XTTS(keras.layers.Layer):
         return text, self.duration_predictor(text, layout=symbols, randomness=NoRandomness())
 
     def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature):
-        """Text features and durations int32 (rows, symbols) → log-mel (rows, frames, n_mels), frames as in `noise`; 0 beyond the end.
+        """Text features and durations int32 (rows, symbols) → log-mel (rows, frames, n_mels), 0 beyond the end.
 
-        `num_steps` (integer scalar) Euler steps from `temperature` times `noise`. Both may be tensors: no new trace.
+        `noise` (rows, frames, n_mels) sets the frames; `num_steps` (integer scalar) Euler steps start at `temperature` times it.
+        Both may be tensors: no new trace.
         """
         rows, num_frames, _ = noise.shape
         lengths = tf.reduce_sum(durations, axis=1, keepdims=True)
