@@ -1,0 +1,100 @@
+"""Written text to words that can be read aloud: any string in, text without digits, signs and invisible characters out.
+
+English and Persian have rules of their own; other languages get their numbers from num2words where it knows them. What no rule
+can read stays in the text, so that the tokenizer counts it. Nothing here raises, whatever the text.
+"""
+
+# ruff: noqa: SIM905 - word lists read best as words
+from __future__ import annotations
+
+import functools
+import re
+from decimal import Decimal
+
+from num2words import CONVERTER_CLASSES, num2words
+
+from myxtts.text.cleanup import base_language, clean_text
+from myxtts.text.english import normalize_english
+from myxtts.text.persian import normalize_persian
+
+NORMALIZER_VERSION = 1
+"""Raise it whenever the result for any text changes; caches made with another version are stale."""
+
+_NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")
+_LONGEST_NUMBER = 15
+"""Digits; longer strings are read digit by digit."""
+_POINT_LANGUAGES = frozenset("en zh cmn yue ja ko th he hi bn te kn ms am".split())
+"""Where 3.5 is a decimal number and 1,000 a thousand; elsewhere it is the other way round."""
+_PERCENT = {
+    "es": "por ciento", "fr": "pour cent", "de": "Prozent", "it": "per cento", "pt": "por cento", "nl": "procent",
+    "ru": "процентов", "uk": "відсотків", "pl": "procent", "sv": "procent", "da": "procent", "nb": "prosent", "no": "prosent",
+    "cs": "procent", "fi": "prosenttia", "ro": "la sută", "hu": "százalék", "ca": "per cent", "id": "persen",
+    "ar": "بالمئة", "eo": "procentoj",
+}  # fmt: skip
+_PERCENT_SIGN = re.compile(r"(?<=\d)\s?[%٪]")
+_CONVERTER_OF = {"nb": "no", "nn": "no", "kk": "kz", "iw": "he"}
+
+
+def normalize_text(text: str, language: str) -> str:
+    """The words of a text in one language (`en`, `fa`, `fr-be`), in Unicode NFC, with single spaces."""
+    cleaned = clean_text(text, language)
+    base = base_language(language)
+    if base in ("en", "eng"):
+        return normalize_english(cleaned)
+    if base in ("fa", "fas", "per"):
+        return normalize_persian(cleaned)
+    if base in _PERCENT:
+        cleaned = _PERCENT_SIGN.sub(f" {_PERCENT[base]}", cleaned)
+    return _read_numbers(cleaned, language)
+
+
+def reads_numbers(language: str) -> bool:
+    """Whether numbers of a language become words here; if not, they are left as digits."""
+    return base_language(language) in ("en", "fa") or _converter_of(language) is not None
+
+
+def _converter_of(language: str) -> str | None:
+    code = language.strip().replace("-", "_")
+    base = base_language(language)
+    region = f"{base}_{code.partition('_')[2].upper()}"
+    return next((name for name in (region, base, _CONVERTER_OF.get(base)) if name in CONVERTER_CLASSES), None)
+
+
+def _read_numbers(text: str, language: str) -> str:
+    converter = _converter_of(language)
+    if converter is None:
+        return text
+    is_point = base_language(language) in _POINT_LANGUAGES
+
+    def read(match: re.Match[str]) -> str:
+        before = " " if match.start() and text[match.start() - 1].isalpha() else ""
+        after = " " if match.end() < len(text) and text[match.end()].isalpha() else ""
+        return f"{before}{_words(match[0], converter, is_point)}{after}"
+
+    return _NUMBER.sub(read, text)
+
+
+def _words(written: str, converter: str, is_point: bool) -> str:
+    thousands, decimal = (",", ".") if is_point else (".", ",")
+    digits = "".join(str(int(c)) if c.isdigit() else c for c in written if c.isdecimal() or c in ".,")
+    if re.fullmatch(rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?", digits):
+        digits = digits.replace(thousands, "")
+    digits = digits.replace(decimal, ".") if digits.count(decimal) == 1 and thousands not in digits else digits
+    if re.fullmatch(r"\d+(?:\.\d+)?", digits) and len(digits) <= _LONGEST_NUMBER and not re.match(r"0\d", digits):
+        spoken = _cached_words(digits, converter)
+        if spoken is not None:
+            return spoken
+    spoken_digits = [_cached_words(c, converter) or c if c.isdigit() else c for c in digits]
+    return " ".join(spoken_digits)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _cached_words(number: str, converter: str) -> str | None:
+    """num2words' reading, or None where it has none for this number."""
+    try:
+        value = Decimal(number) if "." in number else int(number)
+        if converter == "ja":  # in kana, because espeak-ng cannot read kanji
+            return num2words(value, lang="ja", reading=True)
+        return " ".join(num2words(value, lang=converter).split())
+    except (NotImplementedError, OverflowError, TypeError, ValueError, KeyError, IndexError, AttributeError):
+        return None  # its converters fail in many ways on what they lack; the digits then stay and are reported

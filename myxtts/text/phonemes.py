@@ -1,0 +1,191 @@
+"""Texts to IPA by espeak-ng: normalised texts of one language in, strings of phonemes, stress marks and pauses out.
+
+espeak-ng comes from wheels (`espeakng-loader`, `phonemizer`: GPL, the extra `phonemes`), so no system package is needed.
+One espeak-ng per language and process is made at first use and kept; calls are locked because the library is not reentrant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.util
+import os
+import re
+import threading
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from myxtts.errors import TextError
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.pauses import TONES, Segmenter
+from myxtts.text.scripts import is_foreign
+
+INSTALL_LINE = 'pip install "myxtts[phonemes]"'
+
+_ALIASES = {
+    "en": "en-us",
+    "fr": "fr-fr",
+    "no": "nb",
+    "nn": "nb",
+    "zh": "cmn",
+    "zh-cn": "cmn",
+    "zh-tw": "cmn",
+    "iw": "he",
+    "in": "id",
+    "per": "fa",
+    "fas": "fa",
+    "eng": "en-us",
+}
+"""Usual codes that espeak-ng spells otherwise. Plain `en` is American because the bundled corpus is."""
+
+_SWITCH_FLAG = re.compile(r"\([a-z][a-zA-Z0-9-]*\)")
+_LONG_WORD = re.compile(r"(\w{60})(?=\w)")
+"""espeak-ng leaves out the end of a word that does not fit its buffers."""
+_FROM_ESPEAK = str.maketrans(
+    {"_": None, "-": None, "‿": None, "\u200d": None, ".": "\u0323"} | {str(digit): TONES[digit] for digit in range(10)}
+)
+"""Joints are not sounds; a dot marks a retroflex (`s.`) and must not look like the end of a sentence."""
+_INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.)+[^\W\d_])(?![\w.])")
+"""`U.S.A`, `p.m`: espeak-ng spells them only with a dot at the end."""
+
+
+class _Engine:
+    """One espeak-ng library set to one language."""
+
+    def __init__(self, voice_code: str):
+        self.lock = threading.Lock()
+        self.segmenter = Segmenter(voice_code, functools.partial(is_foreign, voice_code))
+        self._library = _new_library()
+        self._library.set_voice(voice_code)
+
+    def phonemize(self, text: str, lexicon: Lexicon | None) -> str:
+        if not lexicon:
+            return self.segmenter.spell(text, self._speak)
+        return self.segmenter.spell(text, lambda span: self._speak_with(span, lexicon))
+
+    def _speak(self, span: str) -> str:
+        span = _INITIALISM.sub(r"\1.", _LONG_WORD.sub(r"\1 ", span))
+        raw = self._library.text_to_phonemes(span)
+        sounds = unicodedata.normalize("NFC", _SWITCH_FLAG.sub("", raw.replace("_", ""))).translate(_FROM_ESPEAK)
+        return " ".join(sounds.split())
+
+    def _speak_with(self, span: str, lexicon: Lexicon) -> str:
+        """The user's words in place, the words around them as espeak-ng says them in the whole span.
+
+        espeak-ng joins some words ("of the"), so words are matched by position only where the counts of the parts agree
+        with the count of the whole; elsewhere the parts are spoken on their own.
+        """
+        parts: list[tuple[str, str | None]] = []
+        for token in span.split():
+            word = token.strip("'-.,:*_~/&+=#@%")
+            own = lexicon.phonemes_of(word) if word else None
+            if own is None and parts and parts[-1][1] is None:
+                parts[-1] = (f"{parts[-1][0]} {token}", None)
+            else:
+                parts.append((token, own))
+        if all(own is None for _, own in parts):
+            return self._speak(span)
+        whole = self._speak(span).split()
+        alone = [self._speak(text).split() for text, _ in parts]
+        in_context = sum(map(len, alone)) == len(whole)
+        spoken, position = [], 0
+        for (_, own), words in zip(parts, alone, strict=True):
+            context_words = whole[position : position + len(words)] if in_context else words
+            spoken += [own] if own is not None else context_words
+            position += len(words)
+        return " ".join(spoken)
+
+
+_engines: dict[str, _Engine] = {}
+_engines_lock = threading.Lock()
+
+
+def _renew_locks() -> None:
+    """A forked worker inherits loaded libraries, which is fine, and locks that another thread may have held, which is not."""
+    global _engines_lock
+    _engines_lock = threading.Lock()
+    for engine in _engines.values():
+        engine.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def phonemize(texts: Sequence[str], language: str, lexicon: Lexicon | None = None) -> list[str]:
+    """IPA of each normalised text, one string per text, with stress, spaces between words and pause symbols."""
+    engine = _engine_of(resolve_language(language))
+    with engine.lock:
+        return [engine.phonemize(text, lexicon) for text in texts]
+
+
+def is_installed() -> bool:
+    """Whether the extra `phonemes` is there."""
+    return all(importlib.util.find_spec(name) is not None for name in ("phonemizer", "espeakng_loader"))
+
+
+@functools.cache
+def available_languages() -> dict[str, str]:
+    """Every language that espeak-ng has: code → name."""
+    voices = _new_library().available_voices()
+    return {voice.language: voice.name for voice in voices if not voice.identifier.startswith("mb/")}
+
+
+@functools.cache
+def espeak_version() -> str:
+    """The version of the espeak-ng library that speaks, for fingerprints."""
+    return ".".join(map(str, _new_library().version))
+
+
+@functools.cache
+def resolve_language(language: str) -> str:
+    """espeak-ng's code of a language: `en` → `en-us`, `fa_IR` → `fa`; a region that it lacks gives the plain language."""
+    languages = {code.lower(): code for code in available_languages()}
+    code = language.strip().lower().replace("_", "-")
+    while code:
+        for candidate in (code, _ALIASES.get(code)):
+            if candidate in languages:
+                return languages[candidate]
+        code = code.rpartition("-")[0]
+    raise TextError(_unknown_language(language))
+
+
+def _unknown_language(language: str) -> str:
+    languages = available_languages()
+    wanted = language.strip().lower()
+    first_words = {name.lower().split(" ")[0]: code for code, name in reversed(languages.items())}
+    near = [code for code, name in languages.items() if len(wanted) > 2 and wanted in name.lower()]
+    near = near or [first_words[name] for name in difflib.get_close_matches(wanted, first_words, n=3, cutoff=0.7)]
+    near = near or difflib.get_close_matches(wanted, languages, n=3, cutoff=0.6)
+    listed = [f"{code} ({languages[code]})" for code in near[:5]]
+    advice = f"Did you mean {' or '.join(listed)}?" if listed else f"It has: {', '.join(languages)}."
+    return (
+        f"espeak-ng has no language {language!r}. {advice} "
+        "Or use text_symbols: graphemes, which works for every written language."
+    )
+
+
+def _engine_of(voice_code: str) -> _Engine:
+    with _engines_lock:
+        if voice_code not in _engines:
+            _engines[voice_code] = _Engine(voice_code)
+        return _engines[voice_code]
+
+
+def _new_library() -> Any:
+    """A fresh espeak-ng of its own: phonemizer loads a copy of the library for each wrapper."""
+    if not is_installed():
+        raise TextError(
+            "Phonemes need espeak-ng, which is not installed. "
+            f"Run: {INSTALL_LINE} (GPL), or use text_symbols: graphemes."
+        )
+    import espeakng_loader
+    from phonemizer.backend.espeak.wrapper import EspeakWrapper
+
+    EspeakWrapper.set_library(espeakng_loader.get_library_path())
+    EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
+    try:
+        return EspeakWrapper()
+    except (RuntimeError, OSError) as error:
+        raise TextError(f"espeak-ng cannot be started: {error}. Run: {INSTALL_LINE} again.") from error

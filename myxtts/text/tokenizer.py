@@ -1,0 +1,203 @@
+"""Texts to token ids: `FrontEnd` spells a text in symbols, `SymbolTable` numbers them, `Tokenizer` does both.
+
+Token 0 is padding and token 1 the blank that the model inserts; a tokenizer emits neither. A symbol that the table lacks is
+counted in `Encoded.unknown` and left out of the ids; a text in which nothing can be spoken gives no ids at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from myxtts.errors import TextError
+from myxtts.text import phonemes
+from myxtts.text.lexicon import Lexicon, load_lexicon
+from myxtts.text.normalize import NORMALIZER_VERSION, normalize_text
+from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY, Segmenter, is_sound, is_speakable
+
+PADDING_SYMBOL, BLANK_SYMBOL = "<pad>", "<blank>"
+FRONT_END_VERSION = 1
+"""Raise it whenever the symbols of any text change; a cache made with another version is stale."""
+MOST_SYMBOLS = 65_536
+
+Kind = Literal["phonemes", "graphemes"]
+
+
+@dataclass(frozen=True)
+class SymbolTable:
+    """The numbered symbols of a model; a symbol's id is its index, and never changes."""
+
+    symbols: tuple[str, ...] = (PADDING_SYMBOL, BLANK_SYMBOL, WORD_BOUNDARY, *PAUSE_SYMBOLS)
+    id_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        problem = _problem_of_symbols(self.symbols)
+        if problem:
+            raise TextError(f"The table of symbols cannot be used: {problem}")
+        object.__setattr__(self, "id_of", {symbol: index for index, symbol in enumerate(self.symbols)})
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def extended_with(self, new_symbols: Iterable[str]) -> SymbolTable:
+        """A table with the new symbols appended in sorted order; old ids stay.
+
+        What has no sound (emoji, digits that no rule could read) is not taken in: it stays unknown and is reported.
+        """
+        added = sorted(symbol for symbol in set(new_symbols) - set(self.symbols) if is_speakable(symbol))
+        return SymbolTable((*self.symbols, *added))
+
+    def to_list(self) -> list[str]:
+        """For JSON; `from_list` reads it back."""
+        return list(self.symbols)
+
+    @classmethod
+    def from_list(cls, symbols: Any) -> SymbolTable:
+        """A table from JSON that may come from a stranger."""
+        if not isinstance(symbols, list):
+            raise TextError(f"The table of symbols must be a list of texts. Received: {type(symbols).__name__}.")
+        return cls(tuple(symbols))
+
+
+def _problem_of_symbols(symbols: Sequence[Any]) -> str | None:
+    if not all(isinstance(symbol, str) for symbol in symbols):
+        wrong = next(symbol for symbol in symbols if not isinstance(symbol, str))
+        return f"every symbol must be a text. Received: {wrong!r:.60}."
+    if tuple(symbols[:2]) != (PADDING_SYMBOL, BLANK_SYMBOL):
+        return f"it must begin with {PADDING_SYMBOL}, {BLANK_SYMBOL}. Received: {list(symbols[:2])!r:.60}."
+    if len(symbols) > MOST_SYMBOLS:
+        return f"it has {len(symbols)} symbols; at most {MOST_SYMBOLS} are possible."
+    for symbol, count in Counter(symbols).items():
+        if count > 1:
+            return f"the symbol {symbol!r:.60} is in it {count} times."
+    for symbol in symbols[2:]:
+        if not is_speakable(symbol):
+            return f"{symbol!r:.60} is not a symbol of speech. Expected: single letters, marks and pauses."
+    return None
+
+
+def resolve_kind(text_symbols: str) -> Kind:
+    """`auto` → phonemes where the extra is installed, else graphemes; `phonemes` without the extra is an error."""
+    if text_symbols == "auto":
+        return "phonemes" if phonemes.is_installed() else "graphemes"
+    if text_symbols not in ("phonemes", "graphemes"):
+        raise TextError(f"text_symbols must be auto, phonemes or graphemes. Received: {text_symbols!r}.")
+    if text_symbols == "phonemes" and not phonemes.is_installed():
+        raise TextError(
+            "text_symbols: phonemes needs espeak-ng, which is not installed. "
+            f"Run: {phonemes.INSTALL_LINE} (GPL), or use text_symbols: graphemes."
+        )
+    return text_symbols
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """From written text to symbols of speech. Holds no library, so it can be sent to worker processes."""
+
+    kind: Kind
+    lexicon: Lexicon | None = None
+
+    def __post_init__(self):
+        if self.kind not in ("phonemes", "graphemes"):
+            raise TextError(f"A front end spells phonemes or graphemes. Received: {self.kind!r}.")
+        if self.kind == "graphemes" and self.lexicon:
+            raise TextError(
+                "A lexicon gives phonemes, but the text is spelled in graphemes. "
+                f"Leave the lexicon out, or use phonemes: {phonemes.INSTALL_LINE}."
+            )
+
+    def symbols_of(self, texts: Sequence[str], language: str) -> list[list[str]]:
+        """Each text normalised and spelled; every symbol is one character, a combining mark is a symbol of its own."""
+        normalized = [normalize_text(text, language) for text in texts]
+        if self.kind == "phonemes":
+            return [list(spelled) for spelled in phonemes.phonemize(normalized, language, self.lexicon)]
+        segmenter = _grapheme_segmenter(language)
+        speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes
+        return [list(segmenter.spell(text, speak)) for text in normalized]
+
+    def fingerprint(self) -> str:
+        """A text that changes when anything changes that the symbols depend on."""
+        parts = {
+            "kind": self.kind,
+            "front_end": FRONT_END_VERSION,
+            "normalizer": NORMALIZER_VERSION,
+            "num2words": importlib.metadata.version("num2words"),
+            "unicode": unicodedata.unidata_version,
+            "lexicon": self.lexicon.digest() if self.lexicon else None,
+            "espeak": phonemes.espeak_version() if self.kind == "phonemes" else None,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON (a voice carries its front end); `from_dict` reads it back."""
+        return {"kind": self.kind, "lexicon": dict(self.lexicon.entries) if self.lexicon else {}}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> FrontEnd:
+        """A front end from JSON that may come from a stranger."""
+        lexicon = content.get("lexicon") if isinstance(content, dict) else None
+        is_lexicon = isinstance(lexicon, dict) and all(isinstance(value, str) for value in lexicon.values())
+        if not is_lexicon or set(content) != {"kind", "lexicon"}:
+            raise TextError(f"A front end has a kind and a lexicon (word: phonemes). Received: {content!r:.100}.")
+        return cls(kind=content["kind"], lexicon=Lexicon(lexicon) if lexicon else None)
+
+
+def build_front_end(text_symbols: str, lexicon: str | Path | None = None) -> FrontEnd:
+    """The front end that the configuration asks for (`data.text_symbols`, `data.lexicon`)."""
+    return FrontEnd(resolve_kind(text_symbols), load_lexicon(lexicon) if lexicon is not None else None)
+
+
+@functools.cache
+def _grapheme_segmenter(language: str) -> Segmenter:
+    return Segmenter(language, lambda character: not is_speakable(character) and character not in "-‐‑/_")
+
+
+def _graphemes(span: str) -> str:
+    """Lower-case letters, marks and apostrophes; what joins words (hyphen, slash, inner dot) parts them."""
+    lowered = unicodedata.normalize("NFC", span.lower())
+    return " ".join("".join(" " if c in "-‐‑/_.,:" else c for c in lowered).split())
+
+
+def _turkish_graphemes(span: str) -> str:
+    return _graphemes(span.replace("I", "ı").replace("İ", "i"))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as token ids, and the symbols of it that the table lacks."""
+
+    ids: list[int]
+    unknown: Counter[str]
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """What a cache, a model and a voice share: the same text always gives the same ids."""
+
+    symbols: SymbolTable
+    front_end: FrontEnd
+
+    def encode(self, text: str, language: str) -> Encoded:
+        """One text. No ids if nothing in it can be spoken."""
+        return self.encode_many([text], language)[0]
+
+    def encode_many(self, texts: Sequence[str], language: str) -> list[Encoded]:
+        """Many texts of one language; much faster than one by one."""
+        return [self.number(symbols) for symbols in self.front_end.symbols_of(texts, language)]
+
+    def number(self, symbols: Sequence[str]) -> Encoded:
+        """Ids of symbols that the front end gave."""
+        id_of = self.symbols.id_of
+        known = [symbol for symbol in symbols if symbol in id_of]
+        unknown = Counter(symbol for symbol in symbols if symbol not in id_of)
+        if not any(is_sound(symbol) for symbol in known):
+            return Encoded([], unknown)
+        return Encoded([id_of[symbol] for symbol in known], unknown)
