@@ -6,6 +6,7 @@ Files are written beside their place and renamed: a reader sees the old file or 
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Iterator
@@ -216,13 +217,13 @@ def write_audio(
     samples = np.asarray(samples, np.float32)
     if not np.isfinite(samples).all():
         raise AudioError("Samples to be written are not finite numbers (NaN or infinity).", "not finite")
+    encoded = _encode(samples, sample_rate, name, quality)
     if not is_path:
-        _encode(target, samples, sample_rate, name, quality)
+        target.write(encoded)
         return
     beside = Path(target).with_name(f".{Path(target).name}.{os.getpid()}.part")
     try:
-        with open(beside, "wb") as file:
-            _encode(file, samples, sample_rate, name, quality)
+        beside.write_bytes(encoded)
         os.replace(beside, target)
     except OSError as error:
         raise AudioError(f"{target} cannot be written: {error.strerror}.", "missing") from None
@@ -230,14 +231,16 @@ def write_audio(
         beside.unlink(missing_ok=True)
 
 
-def _encode(stream: BinaryIO, samples: np.ndarray, sample_rate: int, name: str, quality: float | None) -> None:
+def _encode(samples: np.ndarray, sample_rate: int, name: str, quality: float | None) -> bytes:
+    """The whole file in memory: headers are completed at the end, and a socket or pipe cannot seek back to them."""
     if name == "raw":
-        stream.write((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
-        return
+        return (np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes()
     container, coding = FORMATS[name]
+    stream = io.BytesIO()
     compression = None if quality is None else 1.0 - quality
     with soundfile.SoundFile(
         stream, "w", sample_rate, 1, coding, format=container, compression_level=compression
     ) as sound:
         for start in range(0, len(samples), WRITE_SAMPLES):
             sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
+    return stream.getvalue()

@@ -1,0 +1,191 @@
+"""A folder of recordings with their texts → a `Manifest`: usable utterances, and what was set aside with its reason.
+
+LJSpeech, VCTK, LibriTTS and Common Voice folders are recognised (`myxtts.data.layouts`). A bad line or file is a `Rejection`,
+never an exception; only a folder with nothing usable in it is a `CorpusError`. No audio file is opened here.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from myxtts.data.folder_index import FolderIndex
+from myxtts.data.layouts import Row, recognise_layout
+from myxtts.data.utterance import Rejection, Utterance
+from myxtts.errors import CorpusError
+
+__all__ = [
+    "Manifest",
+    "Rejection",
+    "Split",
+    "Utterance",
+    "is_held_out",
+    "read_corpus",
+    "summarise_rejections",
+    "write_rejected_csv",
+]
+
+Split = Literal["train", "validation", "all"]
+LICENCE_NAMES = ("license", "licence", "copying", "copyright")
+ATTRIBUTION_NAMES = ("attribution", "credits")
+LARGEST_LICENCE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds."""
+
+    utterances: tuple[Utterance, ...]
+    rejected: tuple[Rejection, ...]
+    folder: Path
+    layout: str
+    licence: str | None = None
+    """Text of the folder's licence file."""
+    attribution: str | None = None
+    """Text of the folder's attribution file."""
+
+
+def read_corpus(
+    folder: str | Path,
+    default_language: str = "en",
+    split: Split = "all",
+    validation_share: float = 0.05,
+    val_folder: str | Path | None = None,
+) -> Manifest:
+    """The clips of one split of a corpus.
+
+    With `val_folder` (another folder), that one is the validation set and `folder` trains. Else the corpus's own split counts
+    (metadata_eval.csv, dev.tsv, dev-* folders); without one, clips are split by a hash of their id, so that no clip ever
+    changes sides when others are added. A split may come out empty; a folder with nothing usable is an error.
+    """
+    if split not in ("train", "validation", "all"):
+        raise ValueError(f"split must be train, validation or all. Received: {split!r}.")
+    root = _existing_folder(folder)
+    other = _existing_folder(val_folder) if val_folder is not None else root
+    has_other = other != root
+    if has_other and split == "validation":
+        root = other
+    index = FolderIndex.walk(root)
+    layout = recognise_layout(index)
+    table = layout.read(index, "train" if has_other and split == "train" else "all" if has_other else split)
+    rejected = list(table.rejected)
+    utterances = _resolve(table.rows, index, default_language, rejected)
+    if not utterances:
+        raise CorpusError(_explain_nothing_usable(root, layout.name, rejected))
+    if split != "all" and not has_other and not table.is_split:
+        wanted = split == "validation"
+        utterances = [each for each in utterances if is_held_out(each.id, validation_share) == wanted]
+    return Manifest(
+        utterances=tuple(utterances),
+        rejected=tuple(rejected),
+        folder=root,
+        layout=layout.name,
+        licence=_read_notice(index, LICENCE_NAMES),
+        attribution=_read_notice(index, ATTRIBUTION_NAMES),
+    )
+
+
+def is_held_out(clip_id: str, validation_share: float) -> bool:
+    """Whether a clip belongs to the validation set: a function of its id alone."""
+    digest = hashlib.blake2b(clip_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < validation_share * 2**64
+
+
+def write_rejected_csv(path: str | Path, rejections: Iterable[Rejection]) -> None:
+    """Write `id,path,reason,detail` lines, beside and renamed."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("id", "path", "reason", "detail"))
+    writer.writerows((each.id, each.path, each.reason, each.detail) for each in rejections)
+    beside = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text.getvalue(), encoding="utf-8", errors="backslashreplace", newline="")
+        os.replace(beside, path)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def summarise_rejections(rejections: Sequence[Rejection]) -> str:
+    """One line: how many clips were set aside, by reason, the most frequent first."""
+    if not rejections:
+        return "nothing set aside"
+    counts = Counter(each.reason for each in rejections)
+    reasons = ", ".join(
+        f"{reason} {count}" for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
+    return f"{len(rejections)} set aside: {reasons}"
+
+
+def _resolve(
+    rows: Iterable[Row], index: FolderIndex, default_language: str, rejected: list[Rejection]
+) -> list[Utterance]:
+    """Rows whose recording lies in the folder; the others go to `rejected`."""
+    utterances: list[Utterance] = []
+    seen: set[str] = set()
+    for clip_id, text, speaker, language, audio, origin in rows:
+        reason, detail, found = None, origin, None
+        if not clip_id:
+            reason, detail = "empty id", origin
+        elif leads_out(audio):
+            reason, detail = "outside the folder", f"{origin}: {audio} leads out of the folder"
+        elif not text:
+            reason = "empty text"
+        elif text[0] in "[<" and is_remark(text):
+            reason, detail = "not speech", f"{origin}: {text}"
+        elif (found := index.find_audio(audio)) is None:
+            reason, detail = index.explain_missing(audio, origin)
+        elif found in seen:
+            reason, detail = "duplicate id", f"{origin}: the recording {found} is listed more than once"
+        if reason is not None or found is None:
+            rejected.append(Rejection(clip_id, audio, reason or "missing", detail))
+            continue
+        seen.add(found)
+        utterances.append(Utterance(clip_id, index.absolute(found), text, language or default_language, speaker))
+    return utterances
+
+
+def leads_out(name: str) -> bool:
+    """Whether an id is absolute or climbs out of its folder."""
+    if ".." not in name and name[:1] not in ("/", "\\") and name[1:2] != ":":
+        return False
+    return name[:1] in ("/", "\\") or name[1:2] == ":" or ".." in name.replace("\\", "/").split("/")
+
+
+def is_remark(text: str) -> bool:
+    """Whether a text is nothing but one remark in brackets, such as `[laughter]`."""
+    closing = {"[": "]", "<": ">"}[text[0]]
+    return text.find(closing) == len(text) - 1
+
+
+def _existing_folder(folder: str | Path) -> Path:
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise CorpusError(
+            f"The folder of recordings does not exist. Received: {folder}. Expected: a folder with metadata.csv and wavs/."
+        )
+    return path.resolve()
+
+
+def _read_notice(index: FolderIndex, names: tuple[str, ...]) -> str | None:
+    for name in sorted(index.top_files):
+        if name.casefold().partition(".")[0] in names:
+            with open(index.root / name, "rb") as file:
+                return file.read(LARGEST_LICENCE_BYTES).decode("utf-8", "replace")
+    return None
+
+
+def _explain_nothing_usable(root: Path, layout: str, rejected: list[Rejection]) -> str:
+    message = f"No usable clip in {root} (read as {layout}): {summarise_rejections(rejected)}."
+    if rejected:
+        first = rejected[0]
+        message += f" The first: {first.id or 'a line'}: {first.reason} ({first.detail})."
+    return f"{message} Expected: metadata.csv with `id|text` lines, and the recordings in wavs/ (docs/corpora.md)."
