@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.audio.mel import MelSpec
+from myxtts.audio.mel import MEL_VERSION, MelSpec
 from myxtts.errors import CacheError
 from myxtts.text.tokenizer import SymbolTable
 
@@ -71,7 +71,7 @@ class CacheSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as written into cache.json."""
-        return {"format": FORMAT_VERSION, "mel_fingerprint": self.mel.fingerprint(), **dataclasses.asdict(self)}
+        return {"format": FORMAT_VERSION, "mel_version": MEL_VERSION, **dataclasses.asdict(self)}
 
     @property
     def fingerprint(self) -> str:
@@ -109,12 +109,12 @@ class Strings(Sequence[str]):
         return (self[number] for number in range(len(self)))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Cache:
     """An opened cache. Arrays are read-only and hold one value per clip; a clip's number is its place in them."""
 
     folder: Path
-    header: Mapping[str, Any] = dataclasses.field(repr=False)
+    header: Mapping[str, Any]
     mel: MelSpec
     symbols: SymbolTable
     front_end_kind: str
@@ -136,6 +136,9 @@ class Cache:
     """bool: held out."""
     checksums: np.ndarray
     """uint32: CRC-32 of the frame bytes, continued over the token bytes."""
+
+    def __repr__(self) -> str:
+        return f"Cache({str(self.folder)!r}, {self.num_clips} clips)"
 
     @property
     def fingerprint(self) -> str:

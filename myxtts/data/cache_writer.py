@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import json
 import os
 import zlib
@@ -68,6 +69,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def write_array_atomically(path: Path, array: np.ndarray) -> None:
+    """An array as .npy, whole or not at all."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+
+
 def write_error(folder: Path, error: OSError) -> CacheError:
     """What a failed write means to the user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -86,11 +94,13 @@ def publish(
     ids: Sequence[str],
     texts: Sequence[str],
     tables: Mapping[str, Any],
+    notes: bytes = b"{}",
 ) -> None:
     """Write the index of a new generation and rename `cache.json` last; files that nobody names any more are removed.
 
     `columns` are those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends. `tables` are the header's other
-    fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens, config.
+    fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens, data_folder, config.
+    `notes` are the bytes of `myxtts.data.notes.Notes`.
     """
     generation = tables["generation"]
     id_bytes, text_bytes = ([value.encode("utf-8") for value in values] for values in (ids, texts))
@@ -109,6 +119,7 @@ def publish(
         "clips": len(ids),
         "index_file": f"index-{generation}.bin",
         "strings_file": f"strings-{generation}.bin",
+        "notes_file": f"notes-{generation}.json",
         "strings_bytes": len(strings),
         "hot_checksum": zlib.crc32(index[: offsets["id_ends"]]),
         "index_checksum": zlib.crc32(index),
@@ -118,6 +129,7 @@ def publish(
     try:
         write_atomically(folder / header["index_file"], index.tobytes())
         write_atomically(folder / header["strings_file"], strings)
+        write_atomically(folder / header["notes_file"], notes)
         text = json.dumps(header | {"checksum": zlib.crc32(canonical_json(header))}, indent=1, ensure_ascii=False)
         write_atomically(folder / HEADER_NAME, text.encode("utf-8"))
     except OSError as error:
@@ -128,6 +140,14 @@ def publish(
 
 def unnamed_files(folder: Path, header: Mapping[str, Any] | None) -> list[Path]:
     """Files of a cache folder that its header does not name: left over from interrupted runs."""
-    named = {header[name] for name in ("frames_file", "tokens_file", "index_file", "strings_file")} if header else set()
-    patterns = ("frames-*.f32", "tokens-*.i32", "index-*.bin", "strings-*.bin", JOURNAL_NAME, f"*{TEMPORARY_SUFFIX}")
+    named = {value for name, value in header.items() if name.endswith("_file")} if header else set()
+    patterns = (
+        "frames-*.f32",
+        "tokens-*.i32",
+        "index-*.bin",
+        "strings-*.bin",
+        "notes-*.json",
+        JOURNAL_NAME,
+        f"*{TEMPORARY_SUFFIX}",
+    )
     return sorted(path for pattern in patterns for path in folder.glob(pattern) if path.name not in named)

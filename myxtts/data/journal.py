@@ -188,6 +188,10 @@ class RecordWriter:
             self._frames.sync()
             self._tokens.sync()
 
+    def discard(self) -> None:
+        """Nothing of the journal is needed."""
+        (self.folder / JOURNAL_NAME).unlink(missing_ok=True)
+
     def close(self) -> None:
         for file in (self._frames, self._tokens, self._journal):
             if file is not None:

@@ -36,20 +36,24 @@ CRASHED = {"rejected": "decoder crashed", "detail": "the process that read this 
 
 
 class WorkerPool:
-    """A number of warm workers; `run` may be called many times, `close` ends them."""
+    """A number of workers, started when they are first needed; `run` may be called many times, `close` ends them."""
 
     def __init__(self, setup: Mapping[str, Any], workers: int):
         self._setup = dict(setup)
-        self._workers = [_Worker(self._setup) for _ in range(workers)]
+        self._count = workers
+        self._workers: list[_Worker] = []
+
+    def start(self) -> None:
+        """Wait until every worker has imported what it needs."""
+        if self._workers:
+            return
+        self._workers = [_Worker(self._setup) for _ in range(self._count)]
         try:
             for worker in self._workers:
                 worker.wait_until_ready()
         except BaseException:
             self.close()
             raise
-
-    def __len__(self) -> int:
-        return len(self._workers)
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -60,15 +64,18 @@ class WorkerPool:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
+        self._workers = []
 
     def run(self, kind: str, items: Iterable[Any], chunk: int = 8) -> Iterator[tuple[int, dict[str, Any], bytes]]:
         """(number of the item, head, payload) of every item, in the order in which they are finished."""
+        self.start()
         chunks = _Chunks(items, chunk)
         results: queue.Queue[Any] = queue.Queue(MOST_WAITING_RESULTS)
         stop = threading.Event()
+        workers = self._workers
         threads = [
-            threading.Thread(target=self._serve, args=(place, kind, chunks, results, stop), daemon=True)
-            for place in range(len(self._workers))
+            threading.Thread(target=self._serve, args=(workers, place, kind, chunks, results, stop), daemon=True)
+            for place in range(len(workers))
         ]
         for thread in threads:
             thread.start()
@@ -89,13 +96,21 @@ class WorkerPool:
                 for thread in threads:
                     thread.join()
 
-    def _serve(self, place: int, kind: str, chunks: _Chunks, results: queue.Queue, stop: threading.Event) -> None:
+    def _serve(
+        self,
+        workers: list[_Worker],
+        place: int,
+        kind: str,
+        chunks: _Chunks,
+        results: queue.Queue,
+        stop: threading.Event,
+    ) -> None:
         """Keep one worker busy: the next request is sent before the last one is answered."""
         waiting: deque[tuple[int, Any, int]] = deque()
         outcome = None
         try:
             while not stop.is_set():
-                worker = self._workers[place]
+                worker = workers[place]
                 while not waiting or sum(size for _, _, size in waiting) < MOST_REQUEST_BYTES // 4:
                     taken = chunks.take()
                     if not taken:
@@ -110,7 +125,7 @@ class WorkerPool:
                         break
                     head, payload = CRASHED, b""
                     worker.close()
-                    self._workers[place] = worker = _Worker(self._setup)
+                    workers[place] = worker = _Worker(self._setup)
                     worker.wait_until_ready()
                     worker.ask(kind, [(number, item) for number, item, _ in islice(waiting, 1, None)])
                 _put(results, (waiting.popleft()[0], head, payload), stop)

@@ -1,0 +1,128 @@
+"""A worker process of `prepare`: JSON lines on standard input, results on standard output (`myxtts.data.worker_pool`).
+
+The first line is the setup: the data configuration and the front end. Kinds of jobs:
+    probe   a path → samples and rate of the file
+    hash    a path → hash of its content
+    audio   a path and a sample rate → hash of its content, seconds; payload: log-mel, float32 (frames, n_mels)
+    text    a language and texts → the symbols of each text
+What makes a clip unusable is a result like any other: `rejected` (the reason) and `detail`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from myxtts.audio.files import load_clip, probe_audio
+from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.config.config import DataConfig
+from myxtts.data.worker_pool import RESULT_HEAD
+from myxtts.errors import AudioError, MyXTTSError, TextError
+from myxtts.text.tokenizer import FrontEnd
+
+Result = tuple[dict[str, Any], bytes]
+
+
+def hash_file(path: str | Path) -> str:
+    """32 hexadecimal digits of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
+    """The function of each kind of job."""
+    config = DataConfig(**setup["data"])
+    front_end = FrontEnd.from_dict(setup["front_end"])
+
+    def probe(path: str) -> Result:
+        samples, rate = probe_audio(path)
+        return {"samples": samples, "rate": rate}, b""
+
+    def hash_content(path: str) -> Result:
+        return {"hash": hash_file(path)}, b""
+
+    def audio(item: list[Any]) -> Result:
+        path, sample_rate = item
+        spec = MelSpec.from_config(config, sample_rate)
+        samples = load_clip(path, config, spec.sample_rate)
+        mel = mel_numpy(samples, spec)
+        head = {"hash": hash_file(path), "seconds": len(samples) / spec.sample_rate, "frames": len(mel)}
+        return head, mel.data.cast("B")
+
+    def text(item: dict[str, Any]) -> Result:
+        return {"texts": [_spell(front_end, one, item["language"]) for one in _spell_all(front_end, item)]}, b""
+
+    return {"probe": probe, "hash": hash_content, "audio": audio, "text": text}
+
+
+def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
+    """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
+    try:
+        return front_end.symbols_of(item["texts"], item["language"])
+    except TextError:
+        return item["texts"]
+
+
+def _spell(front_end: FrontEnd, spelled_or_text: list[str] | str, language: str) -> dict[str, Any]:
+    if isinstance(spelled_or_text, list):
+        return {"spelled": "".join(spelled_or_text)}
+    try:
+        return {"spelled": "".join(front_end.symbols_of([spelled_or_text], language)[0])}
+    except TextError as error:
+        return {"rejected": "text cannot be spoken", "detail": str(error)}
+
+
+def do_job(job: Callable[[Any], Result], item: Any) -> Result:
+    """The job's result, or why its clip is unusable."""
+    try:
+        return job(item)
+    except AudioError as error:
+        return {"rejected": error.reason, "detail": str(error)}, b""
+    except MyXTTSError as error:
+        return {"rejected": "unusable", "detail": str(error)}, b""
+    except OSError as error:
+        return {"rejected": "missing", "detail": f"{item}: {error.strerror or error}"}, b""
+    except (MemoryError, ValueError, ArithmeticError, RuntimeError) as error:
+        # a file that our checks did not foresee must not stop the others; the report shows what happened
+        return {"rejected": "decoder failed", "detail": f"{item}: {type(error).__name__}: {error}"}, b""
+
+
+def serve(requests: BinaryIO, results: BinaryIO) -> None:
+    """Answer until the other end closes."""
+    jobs = build_jobs(json.loads(requests.readline()))
+    _send(results, {"ready": True}, b"")
+    for line in requests:
+        request = json.loads(line)
+        for item in request["items"]:
+            _send(results, *do_job(jobs[request["kind"]], item))
+
+
+def _send(results: BinaryIO, head: dict[str, Any], payload: Any) -> None:
+    data = json.dumps(head).encode()
+    results.write(RESULT_HEAD.pack(len(data), len(payload)) + data)
+    results.write(payload)
+    results.flush()
+
+
+def main() -> int:
+    """Libraries that print must not disturb the results: their standard output is our standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    results = os.fdopen(os.dup(1), "wb", buffering=1 << 20)
+    os.dup2(2, 1)
+    try:
+        serve(sys.stdin.buffer, results)
+    except BrokenPipeError:
+        os._exit(1)  # the parent is gone, and with it everybody who could read a message
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The corpus as it is now: configuration and folder in, training and validation clips with the state of their files out."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.config.config import DataConfig
+from myxtts.data.corpora import bundled_corpus
+from myxtts.data.manifest import Rejection, Utterance, read_corpus
+
+MISSING_BYTES = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Clips of both splits, training first, in the order of the metadata."""
+
+    folder: Path
+    utterances: tuple[Utterance, ...]
+    is_validation: np.ndarray
+    """bool (utterances,)."""
+    sizes: np.ndarray
+    """int64 (utterances,): bytes of each recording, -1 where it is missing."""
+    mtimes_ns: np.ndarray
+    """int64 (utterances,): when each recording was last written."""
+    rejections: tuple[Rejection, ...]
+
+
+def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
+    """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
+    chosen = folder if folder is not None else config.train_data
+    root = Path(chosen) if chosen is not None else bundled_corpus()
+    train = read_corpus(root, config.language, "train", config.validation_share, config.val_data)
+    held_out = read_corpus(root, config.language, "validation", config.validation_share, config.val_data)
+    rejections = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
+    training_clips, validation_clips = list(train.utterances), list(held_out.utterances)
+    if held_out.folder != train.folder:  # two folders may use the same names for different clips
+        taken = {one.id for one in training_clips}
+        validation_clips = [
+            dataclasses.replace(one, id=f"validation/{one.id}") if one.id in taken else one for one in validation_clips
+        ]
+    else:  # one list names a clip that the other one holds out: what is held out must not be trained on
+        held_out_ids = {one.id for one in validation_clips}
+        rejections += [
+            Rejection(one.id, str(one.path), "duplicate id", "in the training list and in the validation list")
+            for one in training_clips
+            if one.id in held_out_ids
+        ]
+        training_clips = [one for one in training_clips if one.id not in held_out_ids]
+    utterances = (*training_clips, *validation_clips)
+    states = np.array([_file_state(one.path) for one in utterances], np.int64).reshape(-1, 2)
+    return Source(
+        folder=train.folder,
+        utterances=utterances,
+        is_validation=np.arange(len(utterances)) >= len(training_clips),
+        sizes=np.ascontiguousarray(states[:, 0]),
+        mtimes_ns=np.ascontiguousarray(states[:, 1]),
+        rejections=tuple(rejections),
+    )
+
+
+def _file_state(path: Path) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return MISSING_BYTES, 0  # gone since the folder was read; whoever opens it reports that
+    return state.st_size, state.st_mtime_ns
