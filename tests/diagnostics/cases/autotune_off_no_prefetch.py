@@ -15,21 +15,21 @@ options = tf.data.Options()
 options.autotune.enabled = False
 
 dataset = tf.data.Dataset.from_tensor_slices(waves).shuffle(400, seed=34).repeat()
-dataset = dataset.batch(96, drop_remainder=True)
+dataset = dataset.batch(128, drop_remainder=True)
 dataset = dataset.with_options(options)
 
-downsample = tf.keras.layers.Conv1D(16, 64, strides=64, activation="relu")
-upsample = tf.keras.layers.Dense(64)
-downsample.build((None, 32768, 1))
-upsample.build((None, 512, 16))
-weights = [weight.value for weight in downsample.weights + upsample.weights]
+encoder = tf.keras.layers.Dense(96, activation="relu")
+decoder = tf.keras.layers.Dense(256)
+encoder.build((None, 256))
+decoder.build((None, 96))
+weights = [weight.value for weight in encoder.weights + decoder.weights]
 
 
 @tf.function
 def train_step(batch):
+    frames = tf.reshape(batch, (128, 128, 256))[:, ::8]
     with tf.GradientTape() as tape:
-        restored = upsample(downsample(batch[:, :, None]))
-        loss = tf.reduce_mean(tf.square(restored - tf.reshape(batch, (96, 512, 64))))
+        loss = tf.reduce_mean(tf.square(decoder(encoder(frames)) - frames))
     for weight, gradient in zip(weights, tape.gradient(loss, weights)):
         weight.assign_sub(0.1 * gradient)
     return loss

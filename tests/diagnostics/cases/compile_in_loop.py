@@ -15,10 +15,10 @@ hidden = keras.layers.Conv1D(128, 5, padding="same", activation="relu", name="en
 hidden = keras.layers.Conv1D(128, 5, padding="same", activation="relu", name="decoder")(hidden)
 model = keras.Model(inputs, keras.layers.Dense(80)(hidden))
 
-for stage in range(16):
+for stage in range(9):
     frozen = model.get_layer("encoder" if stage % 2 else "decoder")
     frozen.trainable = False
-    model.compile(optimizer=keras.optimizers.Adam(1e-3 * 0.9**stage), loss="mae")
+    model.compile(optimizer=keras.optimizers.SGD(0.05 * 0.9**stage), loss="mae")
     history = model.fit(mels, mels, batch_size=16, epochs=1, verbose=0)
     frozen.trainable = True
     print(f"stage {stage}: {history.history['loss'][0]:.4f}")

@@ -10,12 +10,12 @@ import tensorflow as tf
 tf.keras.utils.set_random_seed(3)
 
 BUCKETS = (32, 48, 64, 80, 96, 112)
-BATCH = 12
+BATCH = 16
 
 model = tf.keras.Sequential(
     [
         tf.keras.Input((None, 80)),
-        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(256, 5, padding="same", activation="relu"),
         tf.keras.layers.Conv1D(80, 5, padding="same"),
     ]
 )

@@ -19,8 +19,8 @@ dataset = dataset.cache().shuffle(480, seed=2).batch(16, drop_remainder=True).pr
 model = tf.keras.Sequential(
     [
         tf.keras.Input((64, 80)),
-        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
-        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

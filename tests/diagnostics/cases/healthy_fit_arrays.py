@@ -16,8 +16,8 @@ durations = np.abs(mels[:, :, :8]).sum(axis=(1, 2), keepdims=False).astype("floa
 model = keras.Sequential(
     [
         keras.Input((64, 80)),
-        keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
-        keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
+        keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
+        keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
         keras.layers.GlobalAveragePooling1D(),
         keras.layers.Dense(1),
     ]
