@@ -60,8 +60,11 @@ def read_audio(path: str | Path, longest_seconds: float | None = None) -> tuple[
         seconds = sound.frames / sound.samplerate
         if longest_seconds is not None and seconds > longest_seconds:
             raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
-        samples = sound.read(dtype="float32", always_2d=False)
         expected, rate = sound.frames, sound.samplerate
+        try:
+            samples = sound.read(dtype="float32", always_2d=False)
+        except soundfile.LibsndfileError as error:
+            raise AudioError(f"{path} breaks off: {error.error_string}", "cut off") from None
     if len(samples) < expected:
         raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
     if samples.ndim == 2:

@@ -6,9 +6,12 @@ Links are followed only within the folder; what leads out of it is remembered by
 from __future__ import annotations
 
 import os
+import unicodedata
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from myxtts.errors import CorpusError
 
 AUDIO_EXTENSIONS = (
     ".wav", ".flac", ".ogg", ".opus", ".mp3", ".oga", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64", ".sph",
@@ -35,6 +38,10 @@ class FolderIndex:
     """Paths of the .txt files."""
     links_out: list[str] = field(default_factory=list)
     """Links to files or folders outside."""
+    unreadable: list[str] = field(default_factory=list)
+    """Subfolders that could not be listed."""
+    _folders: dict[str, Path] = field(default_factory=dict, repr=False)
+    """Made paths of folders: a path is made faster from its folder than from its parts."""
 
     @classmethod
     def walk(cls, root: Path) -> FolderIndex:
@@ -45,39 +52,47 @@ class FolderIndex:
         visited: set[str] = set()
         while pending:
             prefix = pending.pop()
-            with os.scandir(os.path.join(root, prefix)) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name[0] == ".":
+            for entry in index._list(prefix):
+                relative = prefix + entry.name
+                if entry.is_symlink():
+                    real = os.path.realpath(entry.path)
+                    if not real.startswith(inside):
+                        index.links_out.append(relative)
                         continue
-                    relative = prefix + name
-                    if entry.is_symlink():
-                        real = os.path.realpath(entry.path)
-                        if not real.startswith(inside):
-                            index.links_out.append(relative)
-                            continue
-                        if entry.is_dir():
-                            if real in visited:
-                                continue
-                            visited.add(real)
-                    if entry.is_dir():
-                        pending.append(relative + "/")
-                        if not prefix:
-                            index.top_folders.add(name)
-                    else:
-                        index._add_file(relative, prefix)
+                    if entry.is_dir() and real in visited:
+                        continue
+                    visited.add(real)
+                if not entry.is_dir():
+                    index._add_file(relative, prefix)
+                    continue
+                pending.append(relative + "/")
+                if not prefix:
+                    index.top_folders.add(entry.name)
         return index
+
+    def _list(self, prefix: str) -> list[os.DirEntry[str]]:
+        """Entries of a subfolder that are not hidden; one that cannot be read is remembered."""
+        try:
+            with os.scandir(os.path.join(self.root, prefix)) as entries:
+                return [entry for entry in entries if entry.name[0] != "."]
+        except OSError as error:
+            if not prefix:
+                raise CorpusError(f"The folder {self.root} cannot be read: {error.strerror}.") from None
+            self.unreadable.append(prefix)
+            return []
 
     def _add_file(self, relative: str, prefix: str) -> None:
         if not prefix:
             self.top_files.add(relative)
-        key, extension = os.path.splitext(relative)
-        extension = extension.lower()
+        key, _, extension = relative.rpartition(".")
+        if not key or "/" in extension:
+            key, extension = relative, ""
+        extension = f".{extension.lower()}"
         if extension == ".txt":
             self.texts.append(relative)
         if extension in NEVER_AUDIO:
             return
-        key = key.removeprefix(AUDIO_FOLDER)
+        key = _composed(key.removeprefix(AUDIO_FOLDER))
         other = self.audio.get(key)
         if other is None or self._rank(relative) < self._rank(other):
             self.audio[key] = relative
@@ -90,20 +105,18 @@ class FolderIndex:
 
     def find_audio(self, name: str) -> str | None:
         """The recording of an id: with or without extension, in `wavs/`, beside the metadata, or in any subfolder."""
+        name = _composed(name)
         found = self.audio.get(name)
         if found is not None:
             return found
-        name = name.replace("\\", "/").removeprefix("./").removeprefix(AUDIO_FOLDER)
-        stem, extension = os.path.splitext(name)
-        names = (
-            [name, stem] if extension.lower() in _RANK else [name]
-        )  # `a.wav` may have become a.flac; `a.2` is a name
-        for files in (self.audio, self._by_base_name):
-            for each in names:
-                found = files.get(each)
-                if found is not None:
-                    return found
-        return None
+        if "/" in name or "\\" in name:
+            name = name.replace("\\", "/").removeprefix("./").removeprefix(AUDIO_FOLDER)
+        stem, dot, extension = name.rpartition(".")
+        if dot and f".{extension.lower()}" in _RANK:  # `a.wav` may have become a.flac; `a.2` is a name
+            found = self.audio.get(name) or self.audio.get(stem) or self._by_base_name.get(stem)
+        else:
+            found = self.audio.get(name)
+        return found or self._by_base_name.get(name)
 
     @cached_property
     def _by_base_name(self) -> dict[str, str]:
@@ -121,14 +134,34 @@ class FolderIndex:
 
     def explain_missing(self, name: str, origin: str) -> tuple[str, str]:
         """Reason and detail of an id without a recording: nothing there, or a link out of the folder."""
-        name = name.removeprefix(AUDIO_FOLDER)
-        for link in self.links_out:
-            key = link.removeprefix(AUDIO_FOLDER)
-            is_audio_folder = link + "/" == AUDIO_FOLDER
-            if is_audio_folder or name == key or os.path.splitext(key)[0].endswith(name) or name.startswith(key + "/"):
+        parts = name.replace("\\", "/").removeprefix("./").removeprefix(AUDIO_FOLDER).split("/")
+        parents = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        for candidate in (*parents, parts[-1], os.path.splitext(parts[-1])[0], AUDIO_FOLDER):
+            link = self._links_by_name.get(candidate)
+            if link is not None:
                 return "outside the folder", f"{origin}: {link} is a link that leads out of the folder"
-        return "missing", f"{origin}: no recording of this name below {self.root}"
+        unread = f" ({', '.join(self.unreadable)} cannot be read)" if self.unreadable else ""
+        return "missing", f"{origin}: no recording of this name below {self.root}{unread}"
+
+    @cached_property
+    def _links_by_name(self) -> dict[str, str]:
+        """Links out of the folder by path, by path without extension, and by name without extension."""
+        links: dict[str, str] = {}
+        for link in self.links_out:
+            key = f"{link}/".removeprefix(AUDIO_FOLDER).rstrip("/") or AUDIO_FOLDER
+            stem = os.path.splitext(key)[0]
+            for name in (key, stem, stem.rpartition("/")[2]):
+                links.setdefault(name, link)
+        return links
 
     def absolute(self, relative: str) -> Path:
         """The absolute path of a file of the index."""
-        return Path(f"{self.root}{os.sep}{relative}")
+        folder, _, name = relative.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = self.root / folder
+        return self._folders[folder] / name
+
+
+def _composed(name: str) -> str:
+    """One spelling of letters with accents: file names from macOS write them as two characters."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)

@@ -181,19 +181,23 @@ def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[
 
 
 def _read_text_file(index: FolderIndex, path: str, clip: str, rejected: list[Rejection]) -> str | None:
-    with open(index.root / path, "rb") as file:
-        content = file.read()
     try:
-        return " ".join(content.decode("utf-8-sig").split())
+        return " ".join((index.root / path).read_bytes().decode("utf-8-sig").split())
     except UnicodeDecodeError:
         rejected.append(Rejection(clip, path, "invalid UTF-8", f"{path} is not UTF-8 text"))
-        return None
+    except OSError as error:
+        rejected.append(Rejection(clip, path, "empty text", f"{path} cannot be read: {error.strerror}"))
+    return None
 
 
 def _read_delimited(index: FolderIndex, name: str, delimiter: str) -> Table:
     """Lines of a metadata file; quotation marks are part of the text, as in LJSpeech."""
     rejected: list[Rejection] = []
-    numbered = _decode_lines((index.root / name).read_bytes(), name, rejected)
+    try:
+        content = (index.root / name).read_bytes()
+    except OSError as error:
+        raise CorpusError(f"{index.root / name} cannot be read: {error.strerror}.") from None
+    numbered = _decode_lines(content, name, rejected)
     columns = _Columns()
     if numbered and (header := _parse_header(numbered[0][1].split(delimiter))):
         columns = header
