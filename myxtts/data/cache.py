@@ -197,6 +197,10 @@ class Cache:
         """The columns that only preparing and verifying need, mapped."""
         return map_cold_columns(self.folder / self.header["index_file"], self.num_clips)
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column by name, as `myxtts.data.cache_writer.publish` takes them."""
+        return {name: vars(self)[name] for name in HOT_COLUMNS} | self.cold
+
     @cached_property
     def ids(self) -> Strings:
         return Strings(self._strings, 0, self.cold["id_ends"])
@@ -232,7 +236,12 @@ def open_cache(
         (header["index_file"], column_offsets(clips)[1]),
     ):
         _require_size(folder / name, size)
-    columns, checksum = read_hot_columns(folder / header["index_file"], clips)
+    return load_cache(folder, header)
+
+
+def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
+    """The cache that a checked header describes; its data files are not looked at."""
+    columns, checksum = read_hot_columns(folder / header["index_file"], header["clips"])
     if checksum != header["hot_checksum"]:
         raise damaged(folder, f"{header['index_file']} does not match its checksum")
     return Cache(

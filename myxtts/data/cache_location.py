@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,12 +170,15 @@ def probe_rates(source: Source, kept_path: Path, pool: WorkerPool, progress: Pro
 
 
 def _file_keys(source: Source) -> np.ndarray:
-    def key(path: Path, size: int, mtime_ns: int) -> bytes:
-        return hashlib.blake2b(f"{path}\0{size}\0{mtime_ns}".encode("utf-8", "surrogateescape"), digest_size=8).digest()
+    """By the path below the corpus, so that a corpus can be moved together with its cache."""
+    beginning = f"{source.folder}{os.sep}"
 
-    paths: Sequence[Path] = [utterance.path for utterance in source.utterances]
-    keys = b"".join(map(key, paths, source.sizes.tolist(), source.mtimes_ns.tolist()))
-    return np.frombuffer(keys, "<u8")
+    def key(path: Path, size: int, mtime_ns: int) -> bytes:
+        name = f"{str(path).removeprefix(beginning)}\0{size}\0{mtime_ns}"
+        return hashlib.blake2b(os.fsencode(name), digest_size=8).digest()
+
+    paths = [utterance.path for utterance in source.utterances]
+    return np.frombuffer(b"".join(map(key, paths, source.sizes.tolist(), source.mtimes_ns.tolist())), "<u8")
 
 
 def _read_kept(path: Path) -> np.ndarray:
