@@ -5,8 +5,6 @@ Every mean is one sum over one count: over all batches of an accumulated step an
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import tensorflow as tf
 
 from myxtts.batch import Batch
@@ -15,25 +13,21 @@ from myxtts.models.xtts import Losses
 DURATION_WEIGHT = 1.0
 
 
-class Counts(NamedTuple):
-    """What the sums are divided by."""
+NUM_TERMS = 3
+"""Flow, prior, duration."""
+NUM_COUNTS = 2
+"""Valid frames, valid blank-expanded symbols."""
 
-    frames: tf.Tensor
-    symbols: tf.Tensor
 
-
-def counts_of(batch: Batch) -> Counts:
-    """Valid frames and blank-expanded symbols, known from the lengths before anything is computed."""
+def counts_of(batch: Batch) -> tf.Tensor:
+    """What the sums are divided by (`NUM_COUNTS`,): known from the lengths before anything is computed."""
     symbols = tf.where(batch.text_lengths > 0, 2 * batch.text_lengths + 1, 0)
-    return Counts(
-        frames=tf.cast(tf.reduce_sum(batch.mel_lengths), tf.float32),
-        symbols=tf.cast(tf.reduce_sum(symbols), tf.float32),
-    )
+    return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols)]), tf.float32)
 
 
-def loss_terms(losses: Losses, counts: Counts) -> tf.Tensor:
-    """The three means (flow, prior, duration) that these clips contribute: float32 (3,)."""
-    frames, symbols = tf.maximum(counts.frames, 1.0), tf.maximum(counts.symbols, 1.0)
+def loss_terms(losses: Losses, counts: tf.Tensor) -> tf.Tensor:
+    """What these clips contribute to the three means: float32 (`NUM_TERMS`,)."""
+    frames, symbols = tf.unstack(tf.maximum(counts, 1.0))
     return tf.stack(
         [
             tf.reduce_sum(losses.flow) / frames,

@@ -66,6 +66,11 @@ class TrainState:
     def _vector(name: str, size: int) -> tf.Variable:
         return tf.Variable(tf.zeros(size), trainable=False, name=name)
 
+    def fixed_weights(self) -> dict[str, tf.Variable]:
+        """Weights of the network that are not trained (the statistics of its mels), by name."""
+        trained = set(self.names)
+        return {name: variable.value for name, variable in self.model.weights_by_name().items() if name not in trained}
+
     def scalars(self) -> dict[str, tf.Variable]:
         """The single numbers of the state by name."""
         return {

@@ -7,18 +7,18 @@ so that an empty batch warms a step up.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
 
-from myxtts.batch import Batch, BatchShape
+from myxtts.batch import Batch, BatchShape, shape_of
 from myxtts.models.randomness import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.training.levels import OptimizationSettings
-from myxtts.training.losses import Counts, counts_of, loss_terms, total_loss
+from myxtts.training.losses import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
 from myxtts.training.state import TrainState
 
 METRICS = ("loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale")
@@ -32,17 +32,8 @@ VALIDATION_STEP = -1
 """Stands for the step number in the random numbers of validation, so that every validation draws the same ones."""
 
 
-@dataclass(frozen=True)
-class Warmup:
-    """What getting a step ready took, in seconds."""
-
-    shape: BatchShape
-    trace_seconds: float
-    first_run_seconds: float
-
-
 class Steps:
-    """Train, accumulate and validation steps over one state; each is built on first request of its shape."""
+    """Train, accumulate, validation and alignment steps over one state; each is traced once for each shape."""
 
     def __init__(
         self,
@@ -68,49 +59,80 @@ class Steps:
 
     # --- what the trainer calls -----------------------------------------------------------------------------------
 
-    def train(self, shape: BatchShape) -> Callable[[Batch], tf.Tensor]:
-        """The step that learns from one batch."""
-        return self._built(f"train_step {shape}", self._train, shape.signature())
+    def learn(self, batches: Sequence[Batch]) -> tf.Tensor:
+        """One step from one batch or several; returns `METRICS`, a local tensor."""
+        return self.local(self.train(batches[0]) if len(batches) == 1 else self.accumulate(batches))
 
-    def accumulate(self, shape: BatchShape, batches: int) -> Callable[..., tf.Tensor]:
-        """The step that learns from several batches as if they were one."""
-        return self._built(f"accumulate_step {batches} x {shape}", self._accumulate, (shape.signature(),) * batches)
+    def train(self, batch: Batch) -> tf.Tensor:
+        """Learn from one batch; returns `METRICS`."""
+        return self._function("train_step", self.shape_of(batch))(batch)
 
-    def validate(self, shape: BatchShape) -> Callable[[Batch], tf.Tensor]:
-        """The step that only measures: sums and counts (`VALIDATION_SUMS`)."""
-        return self._built(f"validation_step {shape}", self._validate, shape.signature())
+    def accumulate(self, batches: Sequence[Batch]) -> tf.Tensor:
+        """Learn from several batches, of any planned shapes, as if they were one; returns `METRICS`."""
+        shapes = [self.shape_of(batch) for batch in batches]
+        counts = [self._function("count_step", shape)(batch) for batch, shape in zip(batches, shapes, strict=True)]
+        total = self._sum(counts)
+        gradient = self._zeros(self.state.layout.size + NUM_TERMS)
+        for batch, shape in zip(batches, shapes, strict=True):
+            gradient = self._function("gradient_step", shape)(batch, total, gradient)
+        return self._function("apply_step")(gradient, total)
 
-    def warm_up(self, function: Callable, shape: BatchShape, batches: int = 1) -> Warmup:
-        """Trace and run a step once on nothing; the state stays as it is."""
+    def validate(self, batch: Batch) -> tf.Tensor:
+        """Only measure: sums and counts (`VALIDATION_SUMS`)."""
+        return self._function("validation_step", self.shape_of(batch))(batch)
+
+    def align(self, batch: Batch) -> tf.Tensor:
+        """The alignment of every row: int32 (rows, frames), expanded symbols."""
+        return self._function("alignment_step", self.shape_of(batch))(batch)
+
+    def name_of_step(self, shape: BatchShape, batches: int = 1) -> str:
+        """The name in `functions` of what learns from batches of a shape."""
+        return f"{'train_step' if batches == 1 else 'gradient_step'} {shape}"
+
+    def shape_of(self, batch: Batch) -> BatchShape:
+        """The global shape of a batch, which under a strategy is one of per-replica values."""
+        local = self.strategy.experimental_local_results(batch.mel)[0]
+        if local is batch.mel:
+            return shape_of(batch)
+        part = Batch(*(self.strategy.experimental_local_results(field)[0] for field in batch))
+        shape = shape_of(part)
+        return dataclasses.replace(shape, rows=shape.rows * self.strategy.num_replicas_in_sync)
+
+    def warm_up(self, call: Callable[[Batch], tf.Tensor], shape: BatchShape) -> float:
+        """Trace and run a step once on a batch of nothing, which leaves the state as it is; returns the seconds it took."""
         started = time.perf_counter()
-        empty = self._replicated(shape.empty())
-        argument = empty if batches == 1 else (empty,) * batches
-        if self.graph_mode:
-            function.get_concrete_function(argument)
-        traced = time.perf_counter()
-        function(argument).numpy()
-        return Warmup(shape, traced - started, time.perf_counter() - traced)
+        self.local(call(self.replicated(shape.empty()))).numpy()
+        return time.perf_counter() - started
 
     # --- how steps are made ---------------------------------------------------------------------------------------
 
-    def _built(self, name: str, body: Callable, signature) -> Callable:
+    def _function(self, kind: str, shape: BatchShape | None = None) -> Callable:
+        name = kind if shape is None else f"{kind} {shape}"
         if name not in self.functions:
-            replicas = self.strategy.num_replicas_in_sync
-
-            def step(batch):
-                results = self.strategy.run(body, args=(batch,))
-                return results if replicas == 1 else self.strategy.experimental_local_results(results)[0]
-
-            step.__name__ = name.split()[0]
-            if not self.graph_mode:
-                self.functions[name] = step
-            elif replicas == 1:
-                self.functions[name] = tf.function(step, input_signature=[signature])
-            else:  # a signature cannot describe per-replica values; the plan alone keeps their shapes closed
-                self.functions[name] = tf.function(step)
+            self.functions[name] = self._built(kind, shape)
         return self.functions[name]
 
-    def _replicated(self, batch: Batch):
+    def _built(self, kind: str, shape: BatchShape | None) -> Callable:
+        body = getattr(self, f"_{kind}")
+
+        def step(*arguments):
+            return self.strategy.run(body, args=arguments)
+
+        step.__name__ = kind
+        if not self.graph_mode:
+            return step
+        if (
+            self.strategy.num_replicas_in_sync > 1
+        ):  # a signature cannot describe per-replica values; the plan closes their shapes
+            return tf.function(step)
+        vector = tf.TensorSpec((self.state.layout.size + NUM_TERMS,), tf.float32)
+        counts = tf.TensorSpec((NUM_COUNTS,), tf.float32)
+        more = {"gradient_step": (counts, vector), "apply_step": (vector, counts)}.get(kind, ())
+        batch = (shape.signature(),) if shape is not None else ()
+        return tf.function(step, input_signature=(*batch, *more))
+
+    def replicated(self, batch: Batch) -> Batch:
+        """A global batch split by rows among the replicas."""
         replicas = self.strategy.num_replicas_in_sync
         if replicas == 1:
             return batch
@@ -121,31 +143,42 @@ class Steps:
 
         return self.strategy.experimental_distribute_values_from_function(of_replica)
 
+    def _zeros(self, size: int):
+        return self.strategy.run(lambda: tf.zeros(size))
+
+    def _sum(self, values: Sequence) -> tf.Tensor:
+        return self.strategy.run(lambda *parts: tf.add_n(parts), args=tuple(values))
+
+    def local(self, value) -> tf.Tensor:
+        """This process's first replica's part of a result."""
+        return self.strategy.experimental_local_results(value)[0]
+
     # --- bodies, run by every replica -----------------------------------------------------------------------------
 
-    def _train(self, batch: Batch) -> tf.Tensor:
+    def _train_step(self, batch: Batch) -> tf.Tensor:
         counts = self._over_replicas(counts_of(batch))
-        gradient, terms = self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
-        return self._apply(gradient, terms, counts)
+        gradient = self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
+        return self._apply_step(gradient, counts)
 
-    def _accumulate(self, batches: tuple[Batch, ...]) -> tf.Tensor:
-        stacked = Batch(*(tf.stack(fields) for fields in zip(*batches, strict=True)))
-        counts = self._over_replicas(counts_of(stacked))
-        gradient, terms = tf.zeros(self.state.layout.size), tf.zeros(3)
-        for number in tf.range(len(batches)):
-            batch = Batch(*(field[number] for field in stacked))
-            part, part_terms = self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
-            gradient, terms = gradient + part, terms + part_terms
-        return self._apply(gradient, terms, counts)
+    def _count_step(self, batch: Batch) -> tf.Tensor:
+        return self._over_replicas(counts_of(batch))
 
-    def _validate(self, batch: Batch) -> tf.Tensor:
-        randomness = ClipRandomness(self._seed, VALIDATION_STEP, batch.clips, drops=False)
-        losses, _ = self.model.losses(batch, randomness)
-        sums = tf.stack([*(tf.reduce_sum(values) for values in losses), *counts_of(batch)])
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+    def _gradient_step(self, batch: Batch, counts: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+        return gradient + self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
 
-    def _gradient(self, batch: Batch, counts: Counts, step: tf.Tensor, loss_scale: tf.Tensor):
-        """Flat gradient of this batch's part of the loss, and the part itself."""
+    def _validation_step(self, batch: Batch) -> tf.Tensor:
+        losses, _ = self.model.losses(batch, self._fixed_randomness(batch))
+        return self._over_replicas(tf.concat([[tf.reduce_sum(values) for values in losses], counts_of(batch)], axis=0))
+
+    def _alignment_step(self, batch: Batch) -> tf.Tensor:
+        _, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        return alignment.path
+
+    def _fixed_randomness(self, batch: Batch) -> ClipRandomness:
+        return ClipRandomness(self._seed, VALIDATION_STEP, batch.clips, drops=False)
+
+    def _gradient(self, batch: Batch, counts: tf.Tensor, step: tf.Tensor, loss_scale: tf.Tensor) -> tf.Tensor:
+        """Flat gradient of this batch's part of the loss, and behind it the parts of the three terms."""
         randomness = ClipRandomness(self._seed, step, batch.clips)
         fade = 1.0 - tf.cast(step, tf.float32) / max(self.settings.alignment_prior_steps, 1)
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)
@@ -155,20 +188,21 @@ class Steps:
             terms = loss_terms(losses, counts)
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        return self.state.layout.join(gradients), terms
+        return self.state.layout.join([*gradients, terms])
 
-    def _over_replicas(self, counts: Counts) -> Counts:
-        total = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(counts))
-        return Counts(*tf.unstack(total))
+    @staticmethod
+    def _over_replicas(values: tf.Tensor) -> tf.Tensor:
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-    def _apply(self, gradient: tf.Tensor, terms: tf.Tensor, counts: Counts) -> tf.Tensor:
+    def _apply_step(self, gradient: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
         """Reduce over replicas, then unscale, then clip, then update: in this order."""
         context = tf.distribute.get_replica_context()
-        reduced = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.concat([gradient, terms], axis=0))
-        gradient, terms = reduced[:-3] / self.state.loss_scale, reduced[-3:]
+        gradient, terms = tf.split(self._over_replicas(gradient), (self.state.layout.size, NUM_TERMS))
+        gradient /= self.state.loss_scale
         norm = tf.norm(gradient)
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(tf.reduce_sum(terms))
-        has_clips = counts.frames > 0
+        frames = counts[0]
+        has_clips = frames > 0
         rate = self._schedule(self.state.step) * self.state.rate_factor
         loss_scale = tf.identity(self.state.loss_scale)
         factor = 1.0
@@ -176,7 +210,7 @@ class Steps:
             factor = tf.minimum(1.0, self.settings.clip_norm / tf.maximum(norm, 1e-12))
         context.merge_call(self._update, args=(gradient * factor, rate, is_finite & has_clips, has_clips))
         skipped = tf.cast(has_clips & ~is_finite, tf.float32)
-        return tf.stack([total_loss(terms), *tf.unstack(terms), norm, rate, skipped, counts.frames, loss_scale])
+        return tf.stack([total_loss(terms), *tf.unstack(terms), norm, rate, skipped, frames, loss_scale])
 
     def _update(self, strategy, gradient, rate, is_usable, has_clips):
         """Once for all replicas: change every device's copy of the state in place."""

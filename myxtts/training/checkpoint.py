@@ -1,0 +1,200 @@
+"""Checkpoints: the whole train state in one folder, written beside and renamed, read without running anything from it.
+
+    step-00001500/
+      arrays.npz        weights, first_moment, second_moment, average: flat float32; the network's fixed statistics
+      state.json        step, data position, names and shapes of the weights, config, symbols, …; checksum of arrays.npz
+    best/               a copy of the folder that was best by validation
+A folder that is whole has a state.json whose checksum fits; the newest whole one is the run's state.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import zipfile
+import zlib
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.errors import CheckpointError
+
+FORMAT_VERSION = 1
+STATE_NAME = "state.json"
+ARRAYS_NAME = "arrays.npz"
+BEST_NAME = "best"
+_FOLDER = re.compile(r"^step-(\d{8})$")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A train state as plain data."""
+
+    step: int
+    position: tuple[int, int]
+    """(pass, row) of the next batch."""
+    arrays: dict[str, np.ndarray]
+    weight_names: list[str]
+    weight_shapes: list[list[int]]
+    scalars: dict[str, float]
+    config: dict[str, Any]
+    corpus: dict[str, Any]
+    """What the weights mean: model spec, mel, symbols, front end, languages, speakers, licence, cache fingerprint."""
+    progress: dict[str, Any] = field(default_factory=dict)
+    """Best validation, patience and plateau counters, seconds trained."""
+    format_version: int = FORMAT_VERSION
+
+    def with_position(self, position: tuple[int, int]) -> Checkpoint:
+        """The same state at another place of the data."""
+        return replace(self, position=position)
+
+    def named_weights(self, kind: str = "weights") -> dict[str, np.ndarray]:
+        """Weights (or their "average") by name, the network's fixed statistics among them."""
+        flat = self.arrays[kind]
+        sizes = [int(np.prod(shape)) for shape in self.weight_shapes]
+        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        named = {
+            name: part.reshape(shape)
+            for name, shape, part in zip(self.weight_names, self.weight_shapes, parts, strict=True)
+        }
+        return named | {
+            name.removeprefix("fixed/"): array for name, array in self.arrays.items() if name.startswith("fixed/")
+        }
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write `folder`/step-N so that a reader sees all of it or nothing; on a full disk what was there before stays."""
+    target = folder / f"step-{checkpoint.step:08d}"
+    partial = folder / f"{target.name}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        checksum = _write_arrays(partial / ARRAYS_NAME, checkpoint.arrays)
+        state = {name: value for name, value in asdict(checkpoint).items() if name != "arrays"}
+        _write_synced(partial / STATE_NAME, json.dumps(state | {"arrays_crc32": checksum}, ensure_ascii=False).encode())
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else error.strerror
+        last = newest_checkpoint(folder)
+        kept = f"The last good checkpoint is {last}." if last else "There is no earlier checkpoint."
+        raise CheckpointError(
+            f"The checkpoint {target} could not be written: {cause}. {kept} Free some space."
+        ) from error
+    return target
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read one checkpoint folder; anything missing, cut off or foreign is a `CheckpointError`."""
+    try:
+        state = json.loads((folder / STATE_NAME).read_text(encoding="utf-8"))
+        content = (folder / ARRAYS_NAME).read_bytes()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder} is not a whole checkpoint ({error}). Expected a folder with {STATE_NAME} and {ARRAYS_NAME}, "
+            "such as checkpointsmain/step-00001000."
+        ) from None
+    if not isinstance(state, dict) or state.get("format_version") != FORMAT_VERSION:
+        version = state.get("format_version") if isinstance(state, dict) else None
+        raise CheckpointError(
+            f"{folder} has checkpoint format {version}; this version of MyXTTS reads {FORMAT_VERSION}."
+        )
+    if zlib.crc32(content) != state.pop("arrays_crc32", None):
+        raise CheckpointError(
+            f"{folder / ARRAYS_NAME} is damaged: its checksum does not fit. Remove the folder; the one before is used."
+        )
+    try:
+        with np.load(folder / ARRAYS_NAME, allow_pickle=False) as arrays:
+            state["arrays"] = {name: arrays[name] for name in arrays.files}
+        state["position"] = tuple(state["position"])
+        return Checkpoint(**state)
+    except (TypeError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{folder} does not hold what a checkpoint holds: {error}.") from None
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """Finished checkpoint folders, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if _FOLDER.match(path.name) and (path / STATE_NAME).is_file())
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest finished checkpoint folder, if any."""
+    found = checkpoints_in(folder)
+    return found[-1] if found else None
+
+
+def load_newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole, and a line for each damaged one that was passed over."""
+    passed_over = []
+    for path in reversed(checkpoints_in(folder)):
+        try:
+            return load_checkpoint(path), passed_over
+        except CheckpointError as error:
+            passed_over.append(str(error))
+    return None, passed_over
+
+
+def keep_newest(folder: Path, count: int) -> None:
+    """Remove all but the newest `count` checkpoints, and what an interrupted write left behind."""
+    for path in checkpoints_in(folder)[:-count]:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob("*.partial"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def mark_best(folder: Path, checkpoint: Path) -> None:
+    """Make `folder`/best a copy of a checkpoint; hard links where the file system has them."""
+    partial = folder / f"{BEST_NAME}.partial"
+    old = folder / f"{BEST_NAME}.old.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    shutil.copytree(checkpoint, partial, copy_function=_link_or_copy)
+    if (folder / BEST_NAME).exists():
+        (folder / BEST_NAME).rename(old)
+    partial.rename(folder / BEST_NAME)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def resolve_checkpoint(path: Path) -> Path:
+    """A checkpoint folder from what a user names: the folder itself, or a run's folder (its best, else its newest)."""
+    if (path / STATE_NAME).is_file():
+        return path
+    if (path / BEST_NAME / STATE_NAME).is_file():
+        return path / BEST_NAME
+    newest = newest_checkpoint(path)
+    if newest is None:
+        raise CheckpointError(
+            f"No checkpoint found. Received: {path}. Expected: a folder such as checkpointsmain/step-00001000, or a run's folder."
+        )
+    return newest
+
+
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> int:
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    return zlib.crc32(path.read_bytes())
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,67 @@
+"""Where a run stands beside its weights: best validation, patience, plateau. Plain numbers, saved with every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class StopReason(StrEnum):
+    """Why a run ended, in words for its last line."""
+
+    FINISHED = "all steps are done"
+    TIME = "training.max_minutes is over"
+    PATIENCE = "the validation loss did not improve any more (training.early_stopping_patience)"
+    SIGNAL = "interrupted; run the same command again to go on from here"
+
+
+@dataclass
+class Progress:
+    """Changes with every validation."""
+
+    best_loss: float | None = None
+    best_step: int = 0
+    validations_without_improvement: int = 0
+    validations_on_plateau: int = 0
+    best_evaluation: float | None = None
+    skipped_steps: int = 0
+    seconds_trained: float = 0.0
+
+    @classmethod
+    def restored(cls, values: Mapping[str, Any]) -> Progress:
+        """From a checkpoint."""
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return asdict(self)
+
+    def note_validation(self, loss: float, step: int) -> bool:
+        """Take in a validation loss; true if it is the best so far."""
+        if self.best_loss is None or loss < self.best_loss:
+            self.best_loss, self.best_step = loss, step
+            self.validations_without_improvement = self.validations_on_plateau = 0
+            return True
+        self.validations_without_improvement += 1
+        self.validations_on_plateau += 1
+        return False
+
+    def note_evaluation(self, error: float) -> bool:
+        """Take in an evaluation (lower is better); true if it is the best so far."""
+        if self.best_evaluation is None or error < self.best_evaluation:
+            self.best_evaluation = error
+            return True
+        return False
+
+    def is_out_of_patience(self, patience: int | None) -> bool:
+        """Whether the run should end early."""
+        return patience is not None and self.validations_without_improvement >= patience
+
+    def takes_plateau(self, patience: int | None) -> bool:
+        """Whether the rate is to be cut now; counting starts anew if so."""
+        if patience is None or self.validations_on_plateau < patience:
+            return False
+        self.validations_on_plateau = 0
+        return True

@@ -1,0 +1,74 @@
+"""The table at the end of a run: what was measured, and where things are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from myxtts.runtime.counters import Counts
+from myxtts.runtime.timers import StepSummary
+from myxtts.training.progress import StopReason
+
+if TYPE_CHECKING:
+    from myxtts.training.trainer import XTTSTrainer
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Figures of one process's part of a run."""
+
+    reason: StopReason
+    step: int
+    seconds: float
+    loss: float | None
+    best_validation: float | None
+    useful_frames_per_second: float
+    padding_share: float
+    steps: StepSummary
+    counts: Counts
+    counts_after_warmup: Counts
+    compile_seconds: float
+    logging_share: float
+    checkpoint: Path | None
+
+    def rows(self) -> dict[str, str]:
+        """For the table."""
+        after = self.counts_after_warmup
+        compilations = "not countable here" if after.compilations is None else str(after.compilations)
+        return {
+            "Ended because": str(self.reason),
+            "Steps": f"{self.step:,} in all, {self.steps.steps:,} in this run, {self.seconds / 60:.1f} min",
+            "Loss": "–" if self.loss is None else f"{self.loss:.4f}",
+            "Best validation loss": "–" if self.best_validation is None else f"{self.best_validation:.4f}",
+            "Useful frames/s": f"{self.useful_frames_per_second:,.0f}",
+            "Padding": f"{self.padding_share:.1%} of the frames",
+            "Waiting for data": f"{self.steps.wait_share:.2%} of the time",
+            "Step time": f"{self.steps.mean_seconds:.3f} s ± {self.steps.std_seconds:.3f} s "
+            f"(robust spread {self.steps.step_cv:.1%})",
+            "Traces": f"{self.counts.traces}, after the warm-up {after.traces}",
+            "XLA compilations after the warm-up": compilations,
+            "Time to compile": f"{self.compile_seconds:.1f} s",
+            "Logging": f"{self.logging_share:.2%} of the time",
+            "Checkpoint": str(self.checkpoint or "written by the chief"),
+        }
+
+
+def summarize_run(trainer: XTTSTrainer, reason: StopReason, checkpoint: Path | None, seconds: float) -> RunSummary:
+    """The figures of a trainer whose loop has ended."""
+    recorder, steps = trainer.recorder, trainer.clock.summary()
+    return RunSummary(
+        reason=reason,
+        step=trainer.step,
+        seconds=seconds,
+        loss=recorder.last_metrics.get("loss"),
+        best_validation=trainer.progress.best_loss,
+        useful_frames_per_second=recorder.useful_frames / max(trainer.clock.total_seconds, 1e-9),
+        padding_share=1 - trainer.corpus.plan.useful_share(passes=1),
+        steps=steps,
+        counts=trainer.watch.counts(),
+        counts_after_warmup=trainer.watch.counts_since_warmup(),
+        compile_seconds=trainer.timers.seconds("compile"),
+        logging_share=recorder.seconds / max(trainer.clock.total_seconds, 1e-9),
+        checkpoint=checkpoint,
+    )

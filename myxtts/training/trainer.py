@@ -1,0 +1,360 @@
+"""The outer loop of training: the order of events. Everything that is compiled is in `steps`, everything decided is plain.
+
+In: a configuration. Out: checkpoints, a log and a voice in `checkpoint_dir`, and a `RunSummary`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from myxtts.batch import Batch
+from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.data.feed import Feed, validation_batches
+from myxtts.data.plan import Position
+from myxtts.errors import CheckpointError
+from myxtts.models.spec import ModelSpec
+from myxtts.models.xtts import XTTS
+from myxtts.runtime.counters import Retrace, RetraceWatch
+from myxtts.runtime.timers import Stage, StageTimers, StepClock
+from myxtts.training.checkpoint import Checkpoint, keep_newest, load_newest, mark_best, save_checkpoint
+from myxtts.training.corpus import TrainingCorpus, open_corpus, plan_kind
+from myxtts.training.display import Display
+from myxtts.training.hardware import Hardware, set_up_hardware
+from myxtts.training.levels import resolve_optimization
+from myxtts.training.progress import Progress, StopReason
+from myxtts.training.recorder import Recorder
+from myxtts.training.resume import compare_configs
+from myxtts.training.signals import StopOnSignal
+from myxtts.training.start import start_weights
+from myxtts.training.state import TrainState
+from myxtts.training.steps import VALIDATION_SUMS, Steps
+from myxtts.training.summary import RunSummary, summarize_run
+
+Evaluate = Callable[[Path], dict[str, float]]
+"""Measures the voice in a folder; handed in by the command line, so that training never imports evaluation."""
+
+
+class XTTSTrainer:
+    """Trains one voice. `train()` does everything; the step methods are there for scripts of one's own."""
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        *,
+        display: Display | None = None,
+        strategy: tf.distribute.Strategy | None = None,
+        evaluate: Evaluate | None = None,
+        starts_anew: bool = False,
+    ):
+        """`starts_anew` ignores the checkpoints of an earlier run in `checkpoint_dir` (`--reset-training`)."""
+        self.config = config
+        self.display = display or Display()
+        self.folder = Path(config.training.checkpoint_dir)
+        self.timers = StageTimers()
+        self.clock = StepClock()
+        self._evaluate = evaluate
+        with self.timers.stage("device"):
+            self.hardware: Hardware = set_up_hardware(config.training, strategy)
+        with self.timers.stage("corpus"):
+            self.corpus: TrainingCorpus = open_corpus(
+                config.data, config.training, self.hardware.replicas, announce=self.display.line
+            )
+        saved = None if starts_anew else self._read_saved()
+        self.progress = Progress.restored(saved.progress) if saved else Progress()
+        # The loader fills its first batches while the network is built and compiled.
+        self.feed = self._open_feed(saved)
+        with self.timers.stage("network"):
+            self._build()
+            if saved:
+                self._restore(saved)
+            else:
+                start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
+        self.step = int(self.state.step.numpy())
+        self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
+
+    # --- the promised step methods --------------------------------------------------------------------------------
+
+    def distributed_train_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
+        """Learn from one padded batch (one clip a row) on all replicas; returns `steps.METRICS`."""
+        return self.steps.train(self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths)))
+
+    def train_step_with_accumulation(self, batches: Sequence[tuple]) -> tf.Tensor:
+        """Learn from several batches (each of the four tensors) as if they were one; returns `steps.METRICS`."""
+        return self.steps.accumulate([self.steps.replicated(batch_of_rows(*batch)) for batch in batches])
+
+    def validation_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
+        """Measure one padded batch; returns `steps.VALIDATION_SUMS`."""
+        return self.steps.validate(self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths)))
+
+    def check_retracing(self) -> tuple[Retrace, ...]:
+        """Everything that was traced or compiled again after the warm-up; empty is good."""
+        return self.watch.retraces
+
+    # --- the run --------------------------------------------------------------------------------------------------
+
+    def train(self) -> RunSummary:
+        """Run to the end, to an early stop, or to a signal; always leaves a checkpoint of the last step."""
+        self._announce()
+        self.warm_up()
+        started = time.monotonic()
+        self.recorder = Recorder(
+            self.config.training, self.display, self.clock, self.watch, self.progress, self.corpus.cache.ids
+        )
+        outcome = "failed"
+        try:
+            with StopOnSignal() as stop, self.display.training(self.total_steps, self.step):
+                reason = self._loop(stop, started)
+                self.progress.seconds_trained += time.monotonic() - started
+                checkpoint = self.save()
+            outcome = "finished"
+        finally:
+            self.feed.close()
+            self.recorder.close(outcome)
+        return summarize_run(self, reason, checkpoint, time.monotonic() - started)
+
+    def _loop(self, stop: StopOnSignal, started: float) -> StopReason:
+        training = self.config.training
+        previous: tf.Tensor | None = None
+        self.recorder.resume_clock()
+        while self.step < self.total_steps:
+            batches = [next(self.feed) for _ in range(training.gradient_accumulation_steps)]
+            self.clock.mark(Stage.WAIT)
+            metrics = self.steps.learn(batches)
+            if (
+                previous is not None
+            ):  # one step stays in flight: the device has work while the host waits for the one before
+                previous.numpy()
+            self.clock.mark(Stage.DEVICE)
+            previous = metrics
+            self.step += 1
+            self._note_step(metrics, batches)
+            if self._run_events():
+                self.recorder.resume_clock()
+            if stop.is_requested:
+                return StopReason.SIGNAL
+            if self.progress.is_out_of_patience(training.early_stopping_patience):
+                return StopReason.PATIENCE
+            if training.max_minutes is not None and time.monotonic() - started > 60 * training.max_minutes:
+                return StopReason.TIME
+        self.recorder.flush()
+        return StopReason.FINISHED
+
+    def _note_step(self, metrics: tf.Tensor, batches: list[Batch]) -> None:
+        shapes = [self.steps.shape_of(batch) for batch in batches]
+        self.recorder.add(
+            self.step, metrics, [batch.clips for batch in batches], sum(s.rows * s.frames for s in shapes)
+        )
+        retrace = self.watch.observe(self.step, self.steps.name_of_step(shapes[0], len(batches)), batches[0])
+        if retrace is not None:
+            self.display.line(str(retrace))
+        if self.step % self.config.training.log_interval == 0:
+            self.recorder.flush()
+        wait, host, device = self.clock.finish(
+            group=self.corpus.plan.shapes.index(shapes[0]) if self.corpus.plan.is_static else 0
+        )
+        self.recorder.status.add_step(self.step, wait, host, device)
+        self.display.advance(self.step)
+
+    def _run_events(self) -> bool:
+        """Whatever is due at this step besides learning; true if anything was."""
+        training = self.config.training
+        is_validation = self.corpus.validation_plan is not None and self.step % training.validation_interval == 0
+        is_checkpoint = self.step % training.checkpoint_interval == 0
+        is_best = self._validate() if is_validation else False
+        if is_checkpoint or is_best:
+            folder = self.save()
+            if is_best and folder is not None:
+                mark_best(self.folder, folder)
+        return is_validation or is_checkpoint
+
+    def _validate(self) -> bool:
+        with self.timers.stage("validation"):
+            losses = self.validate()
+        self.recorder.logbook.scalars("validation", self.step, losses)
+        self.display.line(
+            f"Step {self.step}: validation " + ", ".join(f"{name} {value:.4f}" for name, value in losses.items())
+        )
+        is_best = self.progress.note_validation(losses["loss"], self.step)
+        if self.progress.takes_plateau(self.settings.plateau_patience):
+            self.state.rate_factor.assign(self.state.rate_factor * self.settings.plateau_factor)
+            self.display.line(
+                f"Step {self.step}: validation is flat, learning rate x {float(self.state.rate_factor.numpy()):g}."
+            )
+        return is_best
+
+    def validate(self) -> dict[str, float]:
+        """Mean losses over every held-out clip, each once, with the weights that a voice gets."""
+        strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
+        batches = validation_batches(
+            self.corpus.cache, self.corpus.validation_plan, self.config.data, strategy, tables=self.feed.reader.tables
+        )
+        with self.state.averaged():
+            sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in batches)
+        named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
+        flow, prior = named["flow"] / named["frames"], named["prior"] / named["frames"]
+        duration = named["duration"] / named["symbols"]
+        return {"loss": flow + prior + duration, "flow": flow, "prior": prior, "duration": duration}
+
+    # --- building, saving, restoring ------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Trace and compile every step before it is needed; afterwards anything new is reported."""
+        accumulated = self.config.training.gradient_accumulation_steps
+        plan = self.corpus.plan
+        with self.timers.stage("compile"):
+            if plan.is_static:
+                for number, shape in enumerate(plan.shapes, 1):
+                    seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
+                    self.display.line(f"Compiled step {number} of {len(plan.shapes)} ({shape}) in {seconds:.1f} s")
+            if self.corpus.validation_plan is not None and plan.is_static:
+                for shape in self.corpus.validation_plan.shapes:
+                    self.steps.warm_up(self.steps.validate, shape)
+        for name, function in self.steps.functions.items():
+            self.watch.add(name, function)
+        if plan.is_static:
+            for shape in plan.shapes:
+                self.watch.expect(self.steps.name_of_step(shape, accumulated), shape.signature())
+        self.watch.warmed_up()
+
+    def save(self) -> Path | None:
+        """Write a checkpoint; None on a worker that is not the chief."""
+        if not self.hardware.is_chief:
+            return None
+        with self.timers.stage("checkpoint"):
+            folder = save_checkpoint(self.folder, self._checkpoint())
+            keep_newest(self.folder, self.config.training.keep_checkpoints)
+        return folder
+
+    def _checkpoint(self) -> Checkpoint:
+        state, cache = self.state, self.corpus.cache
+        fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
+        return Checkpoint(
+            step=self.step,
+            position=self.feed.position,
+            arrays={"weights": state.flat_weights(), **state.vectors(), **fixed},
+            weight_names=state.names,
+            weight_shapes=[list(shape) for shape in state.layout.shapes],
+            scalars={name: float(variable.numpy()) for name, variable in state.scalars().items()},
+            config=config_to_dict(self.config),
+            corpus={
+                "model": state.model.spec.to_dict(),
+                "mel": cache.mel.to_dict(),
+                "symbols": cache.symbols.to_list(),
+                "front_end_kind": cache.front_end_kind,
+                "languages": list(cache.languages),
+                "speakers": list(cache.speakers),
+                "content_id": cache.content_id,
+            },
+            progress=self.progress.to_dict(),
+        )
+
+    def _read_saved(self) -> Checkpoint | None:
+        saved, damaged = load_newest(self.folder)
+        for line in damaged:
+            self.display.line(line)
+        if saved is None:
+            return None
+        changes = compare_configs(saved.config, config_to_dict(self.config))
+        if changes.refused:
+            raise CheckpointError(
+                f"{self.folder} holds a run whose weights do not fit this configuration:\n"
+                + "\n".join(f"  - {change}" for change in changes.refused)
+                + "\nUse the old values, another --checkpoint-dir, --init-from, or --reset-training."
+            )
+        for change in (*changes.new_order, *changes.allowed):
+            self.display.line(f"Changed since the checkpoint: {change}")
+        if changes.new_order or saved.corpus["content_id"] != self.corpus.cache.content_id:
+            self.display.line("The batches are others than before: the data starts a new pass.")
+            saved = saved.with_position((saved.position[0] + 1, 0))
+        self.display.line(f"Resuming at step {saved.step} from {self.folder}")
+        return saved
+
+    def _restore(self, saved: Checkpoint) -> None:
+        if saved.weight_names != self.state.names:
+            raise CheckpointError(f"The checkpoint in {self.folder} belongs to another network. Use --reset-training.")
+        self.state.assign_weights(saved.arrays["weights"])
+        self.state.restore_vectors(saved.arrays)
+        for name, variable in self.state.scalars().items():
+            variable.assign(tf.cast(saved.scalars[name], variable.dtype))
+        for name, variable in self.state.fixed_weights().items():
+            variable.assign(saved.arrays[f"fixed/{name}"])
+
+    def _open_feed(self, saved: Checkpoint | None) -> Feed:
+        position: Position = saved.position if saved else (0, 0)
+        strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
+        return Feed(self.corpus.cache, self.corpus.plan, self.config.data, position, strategy)
+
+    def _build(self) -> None:
+        config, cache = self.config, self.corpus.cache
+        spec = ModelSpec.from_config(
+            config.model,
+            num_symbols=len(cache.symbols),
+            num_languages=len(cache.languages),
+            num_speakers=len(cache.speakers),
+            n_mels=cache.mel.n_mels,
+        )
+        batches_per_pass = len(self.corpus.plan.rows_of_pass(0).rows) / self.corpus.plan.shapes[0].rows
+        steps_per_pass = batches_per_pass / config.training.gradient_accumulation_steps
+        self.total_steps = math.ceil(config.training.epochs * steps_per_pass)
+        if config.training.max_steps is not None:
+            self.total_steps = min(self.total_steps, config.training.max_steps)
+        self.settings = resolve_optimization(config.training, config.model.size, self.total_steps)
+        keras.utils.set_random_seed(config.training.seed)
+        with self.hardware.strategy.scope():
+            model = XTTS(spec, dtype=self.hardware.dtype_policy)
+            model.build()
+            self.state = TrainState(model, self.settings.ema_decay > 0, self.hardware.uses_loss_scale)
+        self.steps = Steps(
+            self.state,
+            self.settings,
+            seed=config.training.seed,
+            strategy=self.hardware.strategy,
+            uses_xla=self.hardware.uses_xla,
+            graph_mode=self.hardware.graph_mode,
+        )
+
+    def _announce(self) -> None:
+        plan, cache, settings = self.corpus.plan, self.corpus.cache, self.settings
+        held_out = len(self.corpus.validation_plan.clips) if self.corpus.validation_plan else 0
+        facts = {
+            "Device": self.hardware.description,
+            "XLA": "forward and backward" if self.hardware.uses_xla else "alignment only",
+            "Precision": self.hardware.dtype_policy,
+            "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
+            f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
+            "Set aside": self.corpus.report.summary_of_rejections() or "nothing",
+            "Plan": f"{plan.kind}, {len(plan.shapes)} shapes ({plan.shapes[0]} first), {plan.useful_share():.0%} useful frames, "
+            f"{plan.mean_clips_per_batch():.1f} clips a batch",
+            "Network": f"{self.config.model.size}, {self.state.layout.size:,} parameters",
+            "Optimisation": f"{self.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
+            f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
+            "Steps": f"{self.total_steps:,}, of {self.config.training.gradient_accumulation_steps} batches each",
+        }
+        self.display.configuration(
+            self.config, facts, plan_kind(self.config.data) == "fixed", self.corpus.max_mel_frames
+        )
+
+
+def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
+    """A batch of one clip a row from the four promised tensors; one language, no reference."""
+    rows, n_mels = mel.shape[0], mel.shape[2]
+    zeros = tf.zeros((rows, 1), tf.int32)
+    return Batch(
+        tokens=tf.cast(text, tf.int32),
+        mel=tf.cast(mel, tf.float32),
+        text_lengths=tf.cast(text_lengths, tf.int32)[:, tf.newaxis],
+        mel_lengths=tf.cast(mel_lengths, tf.int32)[:, tf.newaxis],
+        token_starts=zeros,
+        frame_starts=zeros,
+        clips=tf.range(rows)[:, tf.newaxis],
+        speakers=zeros,
+        languages=zeros,
+        references=tf.zeros((rows, 1, 0, n_mels)),
+    )
