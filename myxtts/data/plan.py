@@ -1,0 +1,256 @@
+"""Plans: static shapes from the statistics of a corpus, and which clips share a row.
+
+In: the clips' lengths and the sizes asked for. Out: a `Plan`; its order is described in `myxtts.data.stream`. No TensorFlow, no
+files.
+
+- `fixed`: one clip a row, every row of the promised size.
+- `buckets`: one clip a row, a few lengths that waste the least, rows of a batch from a budget of frames.
+- `packed`: several clips a row, one size.
+- `dynamic`: one clip a row, padded to the longest of the batch; not static, for comparison.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+
+from myxtts.batch import NO_CLIP, BatchShape
+from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.data.buckets import best_bucket_lengths
+from myxtts.data.order import shuffled
+from myxtts.data.packing import RowSize, pack_rows
+from myxtts.data.stream import PassRows, Plan, Position, Segment
+from myxtts.errors import PlanError
+
+__all__ = [
+    "PLAN_KINDS",
+    "PassRows",
+    "Plan",
+    "Position",
+    "Segment",
+    "build_plan",
+    "fitting_clips",
+    "frames_of_row",
+    "plan_from_config",
+    "plan_kind",
+    "validation_plan",
+]
+
+PLAN_KINDS = ("fixed", "buckets", "packed", "dynamic")
+SAMPLE_CLIPS = 20_000
+"""Clips from which the sizes of a packed row are derived."""
+MEAN_CLIPS_OF_AUTO_ROW = 6
+"""Clips that a packed row should hold, with max_mel_frames: auto: with fewer, no choice of clips fills it closely."""
+
+
+class ClipLengths(Protocol):
+    """What a plan reads of an opened cache (`myxtts.data.cache.Cache`); one entry for each clip."""
+
+    @property
+    def frame_counts(self) -> np.ndarray: ...
+    @property
+    def token_counts(self) -> np.ndarray: ...
+    @property
+    def is_validation(self) -> np.ndarray: ...
+    @property
+    def speakers(self) -> tuple[str, ...]: ...
+
+
+def plan_from_config(
+    cache: ClipLengths, config: XTTSConfig, *, replicas: int = 1, batch_size: int | None = None
+) -> Plan:
+    """The plan of a training run. What is too long for the configured limits is left out and listed in `plan.set_aside`.
+
+    `batch_size`: the measured one, with data.batch_size: auto.
+    """
+    data = config.data
+    if batch_size is None:
+        if data.batch_size == "auto":
+            raise PlanError("data.batch_size: auto must be measured before the batches can be planned. Give a number.")
+        batch_size = data.batch_size
+    kind = plan_kind(data)
+    max_mel_frames = frames_of_row(kind, data, cache.frame_counts)
+    fits = fitting_clips(cache.frame_counts, cache.token_counts, data.max_text_length, max_mel_frames)
+    plan = build_plan(
+        kind,
+        cache.frame_counts,
+        cache.token_counts,
+        clips=np.flatnonzero(fits & ~cache.is_validation),
+        other_clips=np.flatnonzero(fits & cache.is_validation),
+        batch_size=batch_size,
+        max_text_length=data.max_text_length,
+        max_mel_frames=max_mel_frames,
+        num_buckets=data.num_buckets,
+        gap_frames=data.gap_frames,
+        gap_tokens=data.gap_tokens,
+        n_mels=data.n_mels,
+        reference_frames=data.reference_frames if len(cache.speakers) > 1 else 0,
+        seed=config.training.seed,
+        replicas=replicas,
+    )
+    return dataclasses.replace(plan, set_aside=np.flatnonzero(~fits).astype(np.int32))
+
+
+def validation_plan(cache: ClipLengths, plan: Plan) -> Plan:
+    """The held-out clips in the shapes of a training plan, so that nothing is compiled for them."""
+    largest = plan.shapes[-1]
+    fits = fitting_clips(cache.frame_counts, cache.token_counts, largest.tokens, largest.frames)
+    clips = np.flatnonzero(fits & cache.is_validation).astype(np.int32)
+    if not len(clips):
+        raise PlanError(
+            "There is no validation clip that fits the plan. Raise data.validation_share, or give data.val_data."
+        )
+    return _with_clips(plan, clips, cache.frame_counts, cache.token_counts)
+
+
+def build_plan(
+    kind: str,
+    frame_counts: np.ndarray,
+    token_counts: np.ndarray,
+    *,
+    clips: np.ndarray | None = None,
+    other_clips: np.ndarray | None = None,
+    batch_size: int = 16,
+    max_text_length: int = 200,
+    max_mel_frames: int = 800,
+    num_buckets: int = 8,
+    gap_frames: int = 4,
+    gap_tokens: int = 2,
+    n_mels: int = 80,
+    reference_frames: int = 0,
+    seed: int = 1234,
+    replicas: int = 1,
+) -> Plan:
+    """A plan that visits `clips` (ascending numbers; all, if None) of a cache whose lengths are given.
+
+    The shapes hold `other_clips` (those of validation), too. Raises `PlanError` where a clip does not fit the limits (nothing is
+    ever cut: leave it out, see `fitting_clips`), or where the rows of a batch cannot be split evenly among the replicas.
+    """
+    if kind not in PLAN_KINDS:
+        raise PlanError(f"Unknown plan. Received: {kind!r}. Expected one of: {', '.join(PLAN_KINDS)}.")
+    clips = np.arange(len(frame_counts)) if clips is None else np.asarray(clips)
+    if not len(clips):
+        raise PlanError("No clip is left to plan. Look at the report of rejected clips, or raise the limits.")
+    every_clip = clips if other_clips is None else np.concatenate([clips, np.asarray(other_clips)])
+    frames, tokens = np.asarray(frame_counts)[every_clip], np.asarray(token_counts)[every_clip]
+    _refuse_long_clips(every_clip, frames, tokens, max_text_length, max_mel_frames)
+    row_size = RowSize(max_mel_frames, max_text_length, 1, gap_frames, gap_tokens)
+    if kind == "packed":
+        row_size, clips_per_row = packed_row_size(frames, tokens, max_mel_frames, gap_frames, gap_tokens, seed)
+        rows = max(1, round(batch_size / clips_per_row))
+        if rows % replicas:
+            suggested = round(-(-rows // replicas) * replicas * clips_per_row)
+            raise PlanError(
+                f"The {rows} packed rows that hold {batch_size} clips cannot be split among {replicas} replicas. "
+                f"Try data.batch_size={suggested}."
+            )
+        shapes = [BatchShape(rows, row_size.tokens, row_size.frames, row_size.slots)]
+    elif kind == "buckets":
+        shapes = _bucket_shapes(frames, tokens, num_buckets, batch_size, replicas)
+    else:
+        if batch_size % replicas:
+            raise PlanError(
+                f"batch_size must be a multiple of the {replicas} replicas. Received: {batch_size}. "
+                f"Try data.batch_size={-(-batch_size // replicas) * replicas}."
+            )
+        if kind == "dynamic":
+            max_text_length, max_mel_frames = int(tokens.max()), int(frames.max())
+        shapes = [BatchShape(batch_size, max_text_length, max_mel_frames)]
+    shapes = tuple(dataclasses.replace(shape, n_mels=n_mels, reference_frames=reference_frames) for shape in shapes)
+    nothing = np.zeros(0, np.int32)
+    plan = Plan(kind, seed, shapes, nothing, nothing, nothing, nothing, row_size, nothing)
+    return _with_clips(plan, clips, frame_counts, token_counts)
+
+
+def plan_kind(data: DataConfig) -> str:
+    """The plan that a configuration asks for."""
+    if data.pad_to_fixed_length:
+        return "fixed"
+    if data.plan != "auto":
+        return data.plan
+    # Clips that are decoded while training have no known length to plan with.
+    return "fixed" if data.preprocessing_mode == "runtime" else "packed"
+
+
+def frames_of_row(kind: str, data: DataConfig, frame_counts: np.ndarray) -> int:
+    """Frames of the longest row: as configured, or (auto) as the corpus needs."""
+    if data.max_mel_frames != "auto":
+        return data.max_mel_frames
+    needed = int(np.max(frame_counts, initial=1))
+    if kind == "packed":
+        needed = max(needed, round(MEAN_CLIPS_OF_AUTO_ROW * (float(np.mean(frame_counts)) + data.gap_frames)))
+    return _multiple_of_8(needed)
+
+
+def fitting_clips(
+    frame_counts: np.ndarray, token_counts: np.ndarray, max_text_length: int, max_mel_frames: int
+) -> np.ndarray:
+    """Which clips fit a row as a whole: bool (clips,). The others are to be reported, never cut."""
+    return (np.asarray(frame_counts) <= max_mel_frames) & (np.asarray(token_counts) <= max_text_length)
+
+
+def packed_row_size(
+    frames: np.ndarray, tokens: np.ndarray, row_frames: int, gap_frames: int, gap_tokens: int, seed: int
+) -> tuple[RowSize, float]:
+    """The tokens and slots that rows of `row_frames` frames rarely exceed, and the mean number of clips of such a row.
+
+    Rows are packed once by frames alone; 99 of 100 of them must fit as they are, the others give up a clip to a later row.
+    """
+    sample = shuffled(len(frames), seed, 0)[:SAMPLE_CLIPS]
+    most_clips = max(1, (row_frames + gap_frames) // (int(frames[sample].min()) + gap_frames))
+    free = RowSize(row_frames, int(tokens[sample].sum()) + gap_tokens * len(sample), most_clips, gap_frames, gap_tokens)
+    rows = pack_rows(frames[sample], tokens[sample], free)
+    clips_of_rows = (rows != NO_CLIP).sum(axis=1)
+    tokens_of_clips = np.append(tokens[sample] + gap_tokens, 0)
+    tokens_of_rows = tokens_of_clips[rows].sum(axis=1) - gap_tokens
+    row_tokens = _multiple_of_8(max(int(np.percentile(tokens_of_rows, 99)), int(tokens.max())))
+    slots = int(np.ceil(np.percentile(clips_of_rows, 99)))
+    return RowSize(row_frames, row_tokens, slots, gap_frames, gap_tokens), float(clips_of_rows.mean())
+
+
+def _bucket_shapes(
+    frames: np.ndarray, tokens: np.ndarray, num_buckets: int, batch_size: int, replicas: int
+) -> list[BatchShape]:
+    """Shapes of the best lengths. A longer bucket holds at least the tokens of a shorter one, so that the longest holds all."""
+    bounds = best_bucket_lengths(frames, num_buckets)
+    budget = batch_size * float(frames.mean())
+    shapes, most_tokens, shorter = [], 1, 0
+    for bound in bounds.tolist():
+        members = (frames > shorter) & (frames <= bound)
+        most_tokens = max(most_tokens, int(tokens[members].max()))
+        most_rows = max(1, int(members.sum()) // replicas)
+        rows = replicas * min(most_rows, max(1, round(budget / bound / replicas)))
+        shapes.append(BatchShape(rows, _multiple_of_8(most_tokens), bound))
+        shorter = bound
+    return shapes
+
+
+def _with_clips(plan: Plan, clips: np.ndarray, frame_counts: np.ndarray, token_counts: np.ndarray) -> Plan:
+    """The same shapes for the given clips; each belongs to the first shape that holds its frames and its tokens."""
+    clips = np.asarray(clips, np.int32)
+    frames = np.asarray(frame_counts)[clips].astype(np.int32)
+    tokens = np.asarray(token_counts)[clips].astype(np.int32)
+    by_frames = np.searchsorted([shape.frames for shape in plan.shapes], frames)
+    by_tokens = np.searchsorted([shape.tokens for shape in plan.shapes], tokens)
+    return dataclasses.replace(
+        plan, clips=clips, frame_counts=frames, token_counts=tokens, buckets=np.maximum(by_frames, by_tokens)
+    )
+
+
+def _refuse_long_clips(
+    clips: np.ndarray, frames: np.ndarray, tokens: np.ndarray, max_text_length: int, max_mel_frames: int
+) -> None:
+    too_long = np.flatnonzero(~fitting_clips(frames, tokens, max_text_length, max_mel_frames))
+    if not len(too_long):
+        return
+    listed = ", ".join(f"clip {clips[i]} ({tokens[i]} tokens, {frames[i]} frames)" for i in too_long[:5])
+    raise PlanError(
+        f"{len(too_long)} clips are longer than {max_text_length} tokens or {max_mel_frames} frames, and no clip is ever cut: "
+        f"{listed}{', …' if len(too_long) > 5 else ''}. Leave them out, or raise data.max_text_length or data.max_mel_frames."
+    )
+
+
+def _multiple_of_8(number: int) -> int:
+    return -(-max(1, number) // 8) * 8

@@ -1,0 +1,177 @@
+"""The loader: a batch is a gather. Everything in it is a TensorFlow op; Python only counts out which clips come next.
+
+In: an opened cache and the runs of a plan's batches (`myxtts.data.runs`). Out: a `tf.data.Dataset` of `Batch`es of one static
+shape. The table of all frames is one tensor, in memory or mapped from the cache's file; filling a batch is one gather of frames
+and one of tokens, where padding is row 0. `TFNativeDataLoader` reads single recordings in a graph.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tensorflow as tf
+
+from myxtts.audio.mel import MelSpec
+from myxtts.audio.mel_tf import mel_tensorflow
+from myxtts.batch import Batch, BatchShape
+from myxtts.config.config import DataConfig
+from myxtts.data.runs import BatchRuns, ClipTable
+from myxtts.errors import CacheError
+
+BYTES_PER_MB = 1_000_000
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All frames and all tokens of a cache as two tensors; row 0 of each is padding."""
+
+    frames: tf.Tensor
+    """float32 (rows, n_mels)"""
+    tokens: tf.Tensor
+    """int32 (tokens,)"""
+    is_in_memory: bool
+    """False: mapped from the files; the system keeps in memory what is in use and gives it up when memory is short."""
+
+
+def open_tables(cache: ClipTable, cache_memory_mb: int) -> Tables:
+    """The tables of a cache: read into memory up to the given size, mapped beyond it."""
+    total_bytes = sum(_file_bytes(path) for path in (cache.frames_path, cache.tokens_path))
+    is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
+    with tf.device("/CPU:0"):
+        frames = _mapped(cache.frames_path, tf.float32, (cache.mel.n_mels,))
+        tokens = _mapped(cache.tokens_path, tf.int32, ())
+        if is_in_memory:
+            # A copy: a mapped page may be given up, and read from the disk again in the middle of a step.
+            frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
+    return Tables(frames, tokens, is_in_memory)
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """How batches are made ready, resolved from a `DataConfig`."""
+
+    threads: int
+    has_private_threads: bool
+    device: str | None
+    """The accelerator that batches are copied to; None: they stay on the host."""
+    buffer_batches: int
+    """Batches kept ready on the device (or the host); tf.data.AUTOTUNE lets tf.data decide."""
+
+    @classmethod
+    def from_config(cls, config: DataConfig, device: str | None = None) -> LoaderOptions:
+        """`device`: where the batches are used; None is the first GPU, if there is one."""
+        threads = len(os.sched_getaffinity(0)) if config.num_workers == "auto" else config.num_workers
+        if not config.prefetch_to_gpu:
+            size = tf.data.AUTOTUNE if config.prefetch_buffer_size == "auto" else config.prefetch_buffer_size
+            return cls(threads, config.optimize_cpu_gpu_overlap, None, size)
+        size = 1
+        if config.enhanced_gpu_prefetch:
+            size = 2 if config.prefetch_buffer_size == "auto" else config.prefetch_buffer_size
+        return cls(threads, config.optimize_cpu_gpu_overlap, _accelerator(device), size)
+
+
+def batch_dataset(
+    tables: Tables, shape: BatchShape, runs: BatchRuns, options: LoaderOptions, *, is_static: bool = True
+) -> tf.data.Dataset:
+    """Batches on the host, in the order of `runs`; their element_spec is the shape's signature if `is_static`."""
+    num_frames, num_tokens = (shape.frames, shape.tokens) if is_static else (-1, -1)
+
+    def gathered(frame_runs, token_runs, reference_runs, *slots) -> Batch:
+        mel = tf.gather(tables.frames, _table_rows(frame_runs, (shape.rows, num_frames)))
+        tokens = tf.gather(tables.tokens, _table_rows(token_runs, (shape.rows, num_tokens)))
+        if shape.reference_frames:
+            starts, lengths = reference_runs[0][..., None], reference_runs[1][..., None]
+            steps = tf.range(shape.reference_frames, dtype=starts.dtype)
+            references = tf.gather(tables.frames, starts + steps % lengths)
+        else:
+            references = tf.zeros((shape.rows, shape.slots, 0, shape.n_mels))
+        return Batch(tokens, mel, *slots, references)
+
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(runs))
+    dataset = dataset.map(gathered, num_parallel_calls=options.threads, deterministic=True)
+    settings = tf.data.Options()
+    if options.has_private_threads:
+        settings.threading.private_threadpool_size = options.threads
+    return dataset.with_options(settings)
+
+
+def made_ready(dataset: tf.data.Dataset, options: LoaderOptions) -> tf.data.Dataset:
+    """The same batches, kept ready where they are used. This must be the last transformation."""
+    if options.device is None:
+        return dataset.prefetch(options.buffer_batches)
+    return dataset.apply(tf.data.experimental.prefetch_to_device(options.device, options.buffer_batches))
+
+
+def part_of_shape(shape: BatchShape, parts: int) -> BatchShape:
+    """The shape of one replica's rows."""
+    return replace(shape, rows=shape.rows // parts)
+
+
+class TFNativeDataLoader:
+    """Reads recordings with TensorFlow ops alone, for use inside tf.data: 16-bit WAV at the mel's own sample rate."""
+
+    def __init__(self, mel: MelSpec):
+        self.mel = mel
+
+    def load_and_process_audio(
+        self, audio_path: tf.Tensor, max_length: int | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """One recording: samples float32 (samples,) and log-mel (frames, n_mels), both of their true length.
+
+        `max_length`: the most frames that are allowed. A longer clip is an error (`InvalidArgumentError`), never cut: its text
+        would no longer belong to it.
+        """
+        contents = tf.io.read_file(audio_path)
+        channels, sample_rate = tf.audio.decode_wav(contents)
+        check_rate = tf.debugging.assert_equal(
+            sample_rate,
+            self.mel.sample_rate,
+            message=f"The recording is not at {self.mel.sample_rate} Hz; use preprocessing_mode: precompute.",
+        )
+        with tf.control_dependencies([check_rate] if check_rate is not None else []):
+            audio = tf.reduce_mean(channels, axis=1)
+        mel = mel_tensorflow(audio, self.mel)
+        if max_length is not None:
+            check_length = tf.debugging.assert_less_equal(
+                tf.shape(mel)[0], max_length, message=f"The recording has more than {max_length} frames; leave it out."
+            )
+            with tf.control_dependencies([check_length] if check_length is not None else []):
+                mel = tf.identity(mel)
+        return audio, mel
+
+
+def _table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
+    """The table row of each place of a batch, (rows, places); gaps, written as negative numbers, become row 0."""
+    ranges = tf.raw_ops.RaggedRange(starts=runs[0], limits=runs[1], deltas=tf.ones((), runs.dtype))
+    return tf.reshape(tf.maximum(ranges.rt_dense_values, 0), shape)
+
+
+def _mapped(path: Path, dtype: tf.DType, row_shape: tuple[int, ...]) -> tf.Tensor:
+    row_bytes = dtype.size
+    for size in row_shape:
+        row_bytes *= size
+    rows, remainder = divmod(_file_bytes(path), row_bytes)
+    if remainder or not rows:
+        raise CacheError(
+            f"{path} is damaged: {_file_bytes(path)} bytes are not a whole number of rows of {row_bytes} bytes. "
+            "Run `myxtts verify --fix`."
+        )
+    return tf.raw_ops.ImmutableConst(dtype=dtype, shape=(rows, *row_shape), memory_region_name=str(path))
+
+
+def _file_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise CacheError(
+            f"The cache's file {path} cannot be read ({error.strerror}). Run `myxtts prepare` again."
+        ) from None
+
+
+def _accelerator(device: str | None) -> str | None:
+    """The device to copy to, or None where the batches are used on the host."""
+    if device is None:
+        return "/GPU:0" if tf.config.list_logical_devices("GPU") else None
+    return None if tf.DeviceSpec.from_string(device).device_type in (None, "CPU") else device
