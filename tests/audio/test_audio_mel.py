@@ -1,0 +1,134 @@
+"""The mel in NumPy and TensorFlow agrees with librosa on real speech, and has the clip's true length."""
+
+import librosa
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.audio.files import read_audio, resample
+from myxtts.audio.mel import MelSpec, hz_to_mel, mel_filterbank, mel_numpy, mel_to_hz, num_frames
+from myxtts.audio.mel_tf import mel_tensorflow
+from myxtts.config.config import DataConfig
+from myxtts.data.corpora import bundled_corpus
+from myxtts.errors import AudioError, ConfigError
+
+TOLERANCE = 1e-3
+SPECS = {
+    "default at 16 kHz": MelSpec(16000),
+    "short window, band-limited": MelSpec(
+        16000, n_fft=1024, win_length=800, hop_length=200, n_mels=64, f_min=60.0, f_max=7600.0
+    ),
+    "22.05 kHz": MelSpec(22050, f_max=11025.0),
+}
+CLIPS = ("en_added", "en_vm-intro", "en_tt-weasels", "en_letters_f", "en_followme_sorry")
+
+
+def speech(name: str, sample_rate: int) -> np.ndarray:
+    samples, file_rate = read_audio(bundled_corpus() / "wavs" / f"{name}.ogg")
+    return resample(samples, file_rate, sample_rate)
+
+
+def librosa_mel(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
+    mel = librosa.feature.melspectrogram(
+        y=samples,
+        sr=spec.sample_rate,
+        n_fft=spec.n_fft,
+        win_length=spec.win_length,
+        hop_length=spec.hop_length,
+        n_mels=spec.n_mels,
+        fmin=spec.f_min,
+        fmax=spec.f_max,
+        power=1.0,
+        pad_mode="reflect",
+    )
+    return np.log(np.maximum(mel, spec.log_floor)).T
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+@pytest.mark.parametrize("clip", CLIPS)
+def test_numpy_and_tensorflow_agree_with_librosa_on_speech(clip, spec):
+    samples = speech(clip, spec.sample_rate)
+    expected = librosa_mel(samples, spec)
+    np.testing.assert_allclose(mel_numpy(samples, spec), expected, atol=TOLERANCE)
+    np.testing.assert_allclose(mel_tensorflow(samples, spec).numpy(), expected, atol=TOLERANCE)
+
+
+@pytest.mark.filterwarnings("ignore:n_fft=1024 is too large:UserWarning")
+@pytest.mark.parametrize("length", [1, 2, 3, 100, 255, 256, 257, 511, 512, 513, 1024, 2000])
+def test_very_short_clips_agree_too(length):
+    spec = MelSpec(16000)
+    samples = speech("en_tt-weasels", 16000)[6000 : 6000 + length]
+    expected = librosa_mel(samples, spec)
+    np.testing.assert_allclose(mel_numpy(samples, spec), expected, atol=TOLERANCE)
+    np.testing.assert_allclose(mel_tensorflow(samples, spec).numpy(), expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("length", [1, 255, 256, 257, 16000, 16128])
+@pytest.mark.parametrize("n_fft", [1024, 801])
+def test_mel_length_is_the_true_length(length, n_fft):
+    spec = MelSpec(16000, n_fft=n_fft, win_length=800)
+    samples = np.full(length, 0.1, np.float32)
+    assert len(mel_numpy(samples, spec)) == mel_tensorflow(samples, spec).shape[0] == num_frames(length, spec)
+    assert num_frames(length, spec) == 1 + length // 256
+
+
+def test_tensorflow_mel_runs_in_a_dataset_with_unknown_lengths():
+    spec = MelSpec(16000)
+    clips = [speech(name, 16000) for name in CLIPS[:3]]
+    ragged = tf.ragged.constant([clip.tolist() for clip in clips], tf.float32)
+    dataset = tf.data.Dataset.from_tensor_slices(ragged).map(lambda samples: mel_tensorflow(samples, spec))
+    assert dataset.element_spec.shape.as_list() == [None, 80]
+    for clip, mel in zip(clips, dataset, strict=True):
+        np.testing.assert_allclose(mel.numpy(), mel_numpy(clip, spec), atol=TOLERANCE)
+
+
+def test_tensorflow_mel_takes_a_batch():
+    spec = MelSpec(16000)
+    samples = speech("en_added", 16000)
+    batch = mel_tensorflow(np.stack([samples, samples[::-1]]), spec)
+    np.testing.assert_allclose(batch[1].numpy(), mel_numpy(samples[::-1], spec), atol=TOLERANCE)
+
+
+def test_filterbank_is_slaneys():
+    spec = SPECS["short window, band-limited"]
+    expected = librosa.filters.mel(sr=16000, n_fft=1024, n_mels=64, fmin=60.0, fmax=7600.0)
+    np.testing.assert_allclose(mel_filterbank(spec), expected.T, atol=1e-7)
+
+
+def test_mel_scale_is_inverted():
+    hz = np.array([0.0, 500.0, 999.0, 1000.0, 4000.0, 8000.0])
+    np.testing.assert_allclose(mel_to_hz(hz_to_mel(hz)), hz, atol=1e-9)
+
+
+def test_spec_is_read_back_from_its_dict():
+    spec = SPECS["short window, band-limited"]
+    assert MelSpec.from_dict(spec.to_dict()) == spec
+
+
+def test_spec_refuses_a_dict_with_other_names():
+    with pytest.raises(ConfigError, match="hop_length"):
+        MelSpec.from_dict({"sample_rate": 16000})
+
+
+def test_fingerprint_changes_with_every_number():
+    spec = MelSpec(16000)
+    changed = {"sample_rate": 8000, "f_min": 1.0, "log_floor": 1e-4} | {
+        name: getattr(spec, name) - 1 for name in ("n_fft", "win_length", "hop_length", "n_mels", "f_max")
+    }
+    assert set(changed) == set(spec.to_dict())
+    prints = {MelSpec.from_dict(spec.to_dict() | {name: value}).fingerprint() for name, value in changed.items()}
+    assert len(prints | {spec.fingerprint()}) == len(changed) + 1
+
+
+def test_spec_from_config_ends_at_half_the_sample_rate():
+    assert MelSpec.from_config(DataConfig(), 22050).f_max == 11025.0
+
+
+def test_spec_from_config_refuses_a_band_above_half_the_sample_rate():
+    with pytest.raises(ConfigError, match="4000"):
+        MelSpec.from_config(DataConfig(mel_f_max=7600.0), 8000)
+
+
+def test_a_clip_without_samples_is_refused():
+    with pytest.raises(AudioError):
+        mel_numpy(np.zeros(0, np.float32), MelSpec(16000))
