@@ -15,18 +15,18 @@ waves = np.random.default_rng(44).normal(scale=0.1, size=(128, 6144)).astype(np.
 
 def examples():
     for wave in waves:
-        frames = [np.abs(np.fft.rfft(wave[start : start + 512]))[:240] for start in range(0, 5632, 88)]
+        frames = [np.abs(np.fft.rfft(wave[start : start + 512]))[:240] for start in range(0, 5632, 44)]
         yield {"mel": np.log([frame.reshape(80, 3).sum(axis=1) + 1e-5 for frame in frames]).astype(np.float32)}
 
 
-signature = {"mel": tf.TensorSpec((64, 80), tf.float32)}
+signature = {"mel": tf.TensorSpec((128, 80), tf.float32)}
 dataset = tf.data.Dataset.from_generator(examples, output_signature=signature)
 dataset = dataset.repeat().batch(16).prefetch(2)
 
 model = tf.keras.Sequential(
     [
-        tf.keras.Input((64, 80)),
-        tf.keras.layers.Conv1D(64, 3, padding="same", activation="relu"),
+        tf.keras.Input((128, 80)),
+        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

@@ -15,7 +15,7 @@ waves = np.random.default_rng(38).normal(scale=0.1, size=(256, 8192)).astype(np.
 def reverberate(wave):
     decay = tf.random.uniform((), 2.0, 8.0)
     impulse = tf.random.normal((8192,)) * tf.exp(-decay * tf.linspace(0.0, 1.0, 8192))
-    for _ in range(6):
+    for _ in range(10):
         spectrum = tf.signal.rfft(wave, [16384]) * tf.signal.rfft(impulse, [16384])
         wave = tf.math.l2_normalize(tf.signal.irfft(spectrum)[:8192])
     return wave

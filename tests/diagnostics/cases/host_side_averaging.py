@@ -9,13 +9,13 @@ import tensorflow as tf
 
 tf.keras.utils.set_random_seed(42)
 
-mels = np.random.default_rng(42).normal(size=(160, 24, 80)).astype(np.float32)
+mels = np.random.default_rng(42).normal(size=(160, 16, 80)).astype(np.float32)
 dataset = tf.data.Dataset.from_tensor_slices(mels).cache().repeat()
-dataset = dataset.batch(16, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+dataset = dataset.batch(8, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
 model = tf.keras.Sequential(
     [
-        tf.keras.Input((24, 80)),
+        tf.keras.Input((16, 80)),
         tf.keras.layers.Dense(512, activation="relu"),
         tf.keras.layers.Dense(1536, activation="relu"),
         tf.keras.layers.Dense(512, activation="relu"),

@@ -13,14 +13,14 @@ keras.utils.set_random_seed(32)
 class Clips(keras.utils.PyDataset):
     def __init__(self, num_batches, batch_size):
         super().__init__(workers=1, use_multiprocessing=False)
-        self.num_batches = num_batches
+        self.count = num_batches
         self.batch_size = batch_size
         self.waves = (
             np.random.default_rng(32).normal(scale=0.1, size=(num_batches * batch_size, 6144)).astype("float32")
         )
 
     def __len__(self):
-        return self.num_batches
+        return self.count
 
     def __getitem__(self, index):
         mels = np.zeros((self.batch_size, 80, 64), "float32")
@@ -35,7 +35,7 @@ class Clips(keras.utils.PyDataset):
 model = keras.Sequential(
     [
         keras.Input((80, 64)),
-        keras.layers.Conv1D(64, 3, padding="same", activation="relu"),
+        keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
         keras.layers.Dense(64),
     ]
 )

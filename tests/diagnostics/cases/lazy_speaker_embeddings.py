@@ -10,17 +10,17 @@ import tensorflow as tf
 tf.keras.utils.set_random_seed(23)
 rng = np.random.default_rng(23)
 
-encoder = tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu")
+encoder = tf.keras.layers.Conv1D(256, 5, padding="same", activation="relu")
 decoder = tf.keras.layers.Conv1D(80, 5, padding="same")
 encoder.build((None, 64, 80))
-decoder.build((None, 64, 128))
+decoder.build((None, 64, 256))
 weights = [weight.value for weight in encoder.weights + decoder.weights]
 embeddings = {}
 
 
 def embedding_of(speaker):
     if speaker not in embeddings:
-        embeddings[speaker] = tf.Variable(tf.random.normal((128,)), name=f"speaker_{speaker}")
+        embeddings[speaker] = tf.Variable(tf.random.normal((256,)), name=f"speaker_{speaker}")
     return embeddings[speaker]
 
 

@@ -22,7 +22,7 @@ def load_batch(size=8):
 model = tf.keras.Sequential(
     [
         tf.keras.Input((None, 80)),
-        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

@@ -12,15 +12,15 @@ tf.keras.utils.set_random_seed(26)
 
 model = tf.keras.Sequential(
     [
-        tf.keras.Input((48, 80)),
-        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
+        tf.keras.Input((96, 80)),
+        tf.keras.layers.Conv1D(160, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )
-big_table = tf.Variable(tf.zeros((30_000, 512)), name="lexicon")
+big_table = tf.Variable(tf.zeros((60_000, 512)), name="lexicon")
 optimizer = tf.keras.optimizers.Adam(1e-3)
 optimizer.build(model.trainable_variables)
-batches = [tf.random.stateless_normal((16, 48, 80), seed=(26, index)) for index in range(4)]
+batches = [tf.random.stateless_normal((16, 96, 80), seed=(26, index)) for index in range(4)]
 
 
 @tf.function

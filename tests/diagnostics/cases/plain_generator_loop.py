@@ -17,7 +17,7 @@ def batches(num_batches, size=12):
     for _ in range(num_batches):
         rows = []
         for wave in waves[rng.integers(0, len(waves), size)]:
-            pieces = [wave[start : start + 512] * window for start in range(0, 7680, 96)]
+            pieces = [wave[start : start + 512] * window for start in range(0, 7680, 60)]
             magnitudes = [np.abs(np.fft.rfft(piece))[:240].reshape(80, 3).sum(axis=1) for piece in pieces]
             rows.append(np.log(np.stack(magnitudes) + 1e-5))
         yield np.stack(rows).astype(np.float32)
@@ -25,8 +25,8 @@ def batches(num_batches, size=12):
 
 model = tf.keras.Sequential(
     [
-        tf.keras.Input((80, 80)),
-        tf.keras.layers.Conv1D(64, 3, padding="same", activation="relu"),
+        tf.keras.Input((128, 80)),
+        tf.keras.layers.Conv1D(96, 3, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

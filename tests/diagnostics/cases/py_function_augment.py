@@ -16,14 +16,14 @@ def stretch(mel):
     rate = 0.8 + 0.4 * float(tf.random.uniform(()))
     frames = tf.shape(mel)[0]
     rows = []
-    for position in np.arange(64) * rate:
+    for position in np.arange(32) * rate:
         low = int(position)
         rows.append(mel[min(low, int(frames) - 1)] * (1.0 - (position - low)))
     return tf.stack(rows)
 
 
 def augment(mel):
-    return tf.ensure_shape(tf.py_function(stretch, [mel], tf.float32), (64, 80))
+    return tf.ensure_shape(tf.py_function(stretch, [mel], tf.float32), (32, 80))
 
 
 dataset = tf.data.Dataset.from_tensor_slices(mels).shuffle(192, seed=30).repeat()
@@ -32,8 +32,8 @@ dataset = dataset.batch(8).prefetch(2)
 
 model = tf.keras.Sequential(
     [
-        tf.keras.Input((64, 80)),
-        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
+        tf.keras.Input((32, 80)),
+        tf.keras.layers.Conv1D(256, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

@@ -18,8 +18,8 @@ def utterances():
         codes = [ord(symbol) % 64 for symbol in SENTENCE.lower() * 12 if symbol.isalpha()]
         mel = []
         for frame in range(64):
-            energy = [((code * (frame + 1)) % 17) / 17.0 for code in codes[:80]]
-            mel.append(energy)
+            energy = [((code * (frame + 1)) % 17) / 17.0 for code in codes[:82]]
+            mel.append([sum(energy[index : index + 3]) / 3.0 for index in range(80)])
         yield np.asarray(mel, np.float32) + rng.normal(scale=0.01, size=(64, 80)).astype(np.float32)
 
 
@@ -30,7 +30,7 @@ dataset = dataset.prefetch(tf.data.AUTOTUNE)
 model = tf.keras.Sequential(
     [
         tf.keras.Input((64, 80)),
-        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )

@@ -19,8 +19,8 @@ valid_data = tf.data.Dataset.from_tensor_slices(valid_mels).batch(16).cache().pr
 model = tf.keras.Sequential(
     [
         tf.keras.Input((48, 80)),
-        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
-        tf.keras.layers.Conv1D(128, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(192, 5, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )
