@@ -136,6 +136,10 @@ class Cache:
     """bool: held out."""
     checksums: np.ndarray
     """uint32: CRC-32 of the frame bytes, continued over the token bytes."""
+    cold: Mapping[str, np.ndarray]
+    """`COLD_COLUMNS`, mapped: for preparing, verifying and naming clips."""
+    strings: np.ndarray
+    """uint8: the strings file, mapped, so that a newer generation cannot take it away from an opened cache."""
 
     def __repr__(self) -> str:
         return f"Cache({str(self.folder)!r}, {self.num_clips} clips)"
@@ -192,27 +196,18 @@ class Cache:
         start = int(self.token_starts[clip])
         return self.tokens[start : start + int(self.token_counts[clip])]
 
-    @cached_property
-    def cold(self) -> dict[str, np.ndarray]:
-        """The columns that only preparing and verifying need, mapped."""
-        return map_cold_columns(self.folder / self.header["index_file"], self.num_clips)
-
     def columns(self) -> dict[str, np.ndarray]:
         """Every column by name, as `myxtts.data.cache_writer.publish` takes them."""
-        return {name: vars(self)[name] for name in HOT_COLUMNS} | self.cold
+        return {name: vars(self)[name] for name in HOT_COLUMNS} | dict(self.cold)
 
     @cached_property
     def ids(self) -> Strings:
-        return Strings(self._strings, 0, self.cold["id_ends"])
+        return Strings(self.strings, 0, self.cold["id_ends"])
 
     @cached_property
     def texts(self) -> Strings:
         first = int(self.cold["id_ends"][-1]) if self.num_clips else 0
-        return Strings(self._strings, first, self.cold["text_ends"])
-
-    @cached_property
-    def _strings(self) -> np.ndarray:
-        return map_bytes(self.folder / self.header["strings_file"])
+        return Strings(self.strings, first, self.cold["text_ends"])
 
 
 def open_cache(
@@ -253,6 +248,8 @@ def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
         speakers=tuple(header["speakers"]),
         languages=tuple(header["languages"]),
         **columns,
+        cold=map_cold_columns(folder / header["index_file"], header["clips"]),
+        strings=map_bytes(folder / header["strings_file"]),
     )
 
 
