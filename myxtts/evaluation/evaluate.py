@@ -1,0 +1,283 @@
+"""Measure a voice: sentences in, an `Evaluation` out: figures of synthesis beside those of the recordings and of the vocoder.
+
+Three things are judged alike (`myxtts.evaluation.judge`): what the voice speaks, once for each seed; the recordings of the same
+sentences; and those recordings turned into mel frames and back by the voice's own vocoder. What the recordings lose is the
+judge's fault, what the vocoded ones lose beyond that is the vocoder's, and only the rest is the model's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from myxtts.audio.files import level_loudness, read_audio, resample, trim_silence
+from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.data.manifest import Utterance
+from myxtts.errors import EvaluationError
+from myxtts.evaluation.failures import CHARACTERS_PER_SECOND, speaking_rate
+from myxtts.evaluation.figures import Figure, Share, measure
+from myxtts.evaluation.judge import METRICS, Judge, JudgedClip, Progress, Sentence
+from myxtts.evaluation.recognise import Recogniser
+from myxtts.evaluation.shares import clip_shares
+
+RECORDED_LEVEL_DB = -23.0
+"""Level of the recordings when they are vocoded and compared: that of data.loudness_db."""
+RECORDED_SILENCE_DB = 45.0
+"""Silence cut from the ends of the recordings: that of data.trim_silence_db."""
+TIMED_SENTENCES = 10
+"""Sentences that are spoken one at a time, twice, for the real-time factor; the second time counts, when all is compiled."""
+SOURCES = ("", "_recordings", "_vocoded")
+"""Endings of the keys: synthesis, recordings, recordings passed through the vocoder."""
+
+
+class SpokenAudio(Protocol):
+    """What a voice returns."""
+
+    samples: np.ndarray
+    sample_rate: int
+
+
+class MeasuredVoice(Protocol):
+    """What is asked of a voice; `myxtts.synthesis.voice.Voice` is one."""
+
+    mel: MelSpec
+
+    def synthesize(
+        self, text: str, language: str | None = None, speaker: str | None = None, seed: int = 0
+    ) -> SpokenAudio: ...
+
+    def vocode(self, mel: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What belongs to the sentences and not to the voice: judged recordings, and how fast the speaker speaks."""
+
+    recordings: tuple[JudgedClip | None, ...]
+    characters_per_second: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Figures by key (`cer`, `cer_recordings`, `cer_vocoded`, …), and every judged clip behind them."""
+
+    figures: Mapping[str, Figure | None]
+    sentences: tuple[Sentence, ...]
+    synthesised: tuple[tuple[JudgedClip, ...], ...]
+    """For each sentence, one clip for each seed."""
+    recordings: tuple[JudgedClip | None, ...]
+    vocoded: tuple[JudgedClip | None, ...]
+    seeds: int
+    metrics: tuple[str, ...]
+    recogniser: str | None
+    mel: MelSpec
+
+    @property
+    def failed_sentences(self) -> tuple[str, ...]:
+        """`id (seed): reason` of every synthesised clip that failed."""
+        return tuple(
+            f"{sentence.id} (seed {seed}): {clip.failure}"
+            for sentence, clips in zip(self.sentences, self.synthesised, strict=True)
+            for seed, clip in enumerate(clips)
+            if clip.failure is not None
+        )
+
+
+def sentences_of(utterances: Sequence[Utterance]) -> tuple[Sentence, ...]:
+    """The sentences of a corpus, with their recordings."""
+    return tuple(Sentence(each.id, each.text, each.language, each.speaker, each.path) for each in utterances)
+
+
+def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:
+    """One sentence a line, without recordings; empty lines and lines that begin with # are passed over."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvaluationError(
+            f"The list of sentences cannot be read: {path}: {error}. Expected a UTF-8 text file."
+        ) from None
+    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not texts:
+        raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence a line.")
+    return tuple(Sentence(f"{number:03d}", text, language) for number, text in enumerate(texts, start=1))
+
+
+def evaluate_voice(
+    voice: MeasuredVoice,
+    utterances: Sequence[Utterance | Sentence],
+    seeds: int = 3,
+    recogniser: Recogniser | None = None,
+    metrics: Sequence[str] = METRICS,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure a voice on the sentences of `utterances`; the recogniser is pocketsphinx if None."""
+    sentences = tuple(each if isinstance(each, Sentence) else sentences_of([each])[0] for each in utterances)
+    return Evaluator(sentences, seeds, recogniser, metrics).evaluate(voice, progress)
+
+
+class Evaluator:
+    """Measures voices on the same sentences again and again; recordings are judged once for each mel."""
+
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        seeds: int = 3,
+        recogniser: Recogniser | None = None,
+        metrics: Sequence[str] = METRICS,
+    ):
+        if not sentences:
+            raise EvaluationError("There is no sentence to measure the voice on. Expected at least one.")
+        if seeds < 1:
+            raise EvaluationError(f"seeds must be at least 1. Received: {seeds}.")
+        self._sentences = tuple(sentences)
+        self._seeds = seeds
+        self._judge = Judge(metrics, recogniser)
+        self._judge.check_languages(self._sentences)
+        self._references: dict[MelSpec, Reference] = {}
+
+    def evaluate(self, voice: MeasuredVoice, progress: Progress | None = None, vocoded: bool = True) -> Evaluation:
+        """Measure one voice; without `vocoded` the recordings are not passed through its vocoder (its keys are left out)."""
+        mel = voice.mel
+        reference = self._reference(mel, progress)
+        judged_vocoded: list[JudgedClip | None] = [None] * len(self._sentences)
+        if vocoded:
+            judged_vocoded = self._judge_recorded(
+                mel, reference, lambda samples: voice.vocode(mel_numpy(samples, mel)), "vocoded", progress
+            )
+        spoken = self._speak(voice, progress)
+        repeated = [sentence for sentence in self._sentences for _ in range(self._seeds)]
+        recorded = [clip and clip.samples for clip in reference.recordings for _ in range(self._seeds)]
+        judged = self._judge.judge(
+            spoken, repeated, recorded, mel, reference.characters_per_second, _named(progress, "synthesised")
+        )
+        synthesised = tuple(tuple(judged[start : start + self._seeds]) for start in range(0, len(judged), self._seeds))
+        speakers = [sentence.speaker for sentence in self._sentences]
+        figures: dict[str, Figure | None] = {}
+        for ending, clips in zip(
+            SOURCES, (synthesised, _single(reference.recordings), _single(judged_vocoded)), strict=True
+        ):
+            for key, shares in clip_shares(clips, reference.recordings, speakers, self._judge.metrics).items():
+                figures[key + ending] = measure(shares)
+        if "rtf" in self._judge.metrics:
+            figures["rtf"] = measure([[share] for share in self._time(voice, progress)])
+        return Evaluation(
+            figures=figures,
+            sentences=self._sentences,
+            synthesised=synthesised,
+            recordings=reference.recordings,
+            vocoded=tuple(judged_vocoded),
+            seeds=self._seeds,
+            metrics=self._judge.metrics,
+            recogniser=self._judge.recogniser.name if self._judge.recogniser is not None else None,
+            mel=mel,
+        )
+
+    def _reference(self, mel: MelSpec, progress: Progress | None) -> Reference:
+        if mel not in self._references:
+            loaded = [_load_recording(sentence.recording, mel.sample_rate) for sentence in self._sentences]
+            timed = [
+                (sentence.text, sentence.language, len(samples) / mel.sample_rate)
+                for sentence, samples in zip(self._sentences, loaded, strict=True)
+                if samples is not None
+            ]
+            rate = speaking_rate(*map(list, zip(*timed, strict=True))) if timed else CHARACTERS_PER_SECOND
+            unjudged = Reference(tuple(samples if samples is None else JudgedClip(samples) for samples in loaded), rate)
+            judged = self._judge_recorded(mel, unjudged, lambda samples: samples, "recordings", progress)
+            self._references[mel] = Reference(tuple(judged), rate)
+        return self._references[mel]
+
+    def _judge_recorded(
+        self,
+        mel: MelSpec,
+        reference: Reference,
+        change: Callable[[np.ndarray], np.ndarray],
+        name: str,
+        progress: Progress | None,
+    ) -> list[JudgedClip | None]:
+        """The recordings as `change` leaves them, judged; None where a sentence was not recorded."""
+        places = [place for place, clip in enumerate(reference.recordings) if clip is not None]
+        originals = [reference.recordings[place].samples for place in places]
+        judged = self._judge.judge(
+            [change(samples) for samples in originals],
+            [self._sentences[place] for place in places],
+            originals,
+            mel,
+            reference.characters_per_second,
+            _named(progress, name),
+        )
+        placed: list[JudgedClip | None] = [None] * len(self._sentences)
+        for place, clip in zip(places, judged, strict=True):
+            placed[place] = clip
+        return placed
+
+    def _speak(self, voice: MeasuredVoice, progress: Progress | None) -> list[np.ndarray]:
+        spoken = []
+        for sentence in self._sentences:
+            for seed in range(self._seeds):
+                spoken.append(_speak(voice, sentence, seed))
+            if progress is not None:
+                progress("speaking", len(spoken), len(self._sentences) * self._seeds)
+        return spoken
+
+    def _time(self, voice: MeasuredVoice, progress: Progress | None) -> list[Share]:
+        step = max(1, len(self._sentences) // TIMED_SENTENCES)
+        shares = []
+        timed = self._sentences[::step][:TIMED_SENTENCES]
+        for sentence in timed:
+            _speak(voice, sentence, seed=0)
+            started = time.perf_counter()
+            samples = _speak(voice, sentence, seed=0)
+            shares.append(Share(time.perf_counter() - started, len(samples) / voice.mel.sample_rate))
+            if progress is not None:
+                progress("timing", len(shares), len(timed))
+        return shares
+
+
+def evaluation_callback(
+    sentences: Sequence[Sentence],
+    seeds: int = 1,
+    recogniser: Recogniser | None = None,
+    metrics: Sequence[str] = ("cer", "wer", "failed"),
+) -> Callable[[Any], dict[str, float]]:
+    """A function for the trainer: a voice in, its figures by key out. Recordings and vocoder are judged at the first call."""
+    evaluator = Evaluator(sentences, seeds, recogniser, metrics)
+    fixed: dict[str, float] = {}
+
+    def evaluate(voice: MeasuredVoice) -> dict[str, float]:
+        evaluation = evaluator.evaluate(voice, vocoded=not fixed)
+        values = {key: figure.value for key, figure in evaluation.figures.items() if figure is not None}
+        if not fixed:
+            fixed.update({key: value for key, value in values.items() if key.endswith(SOURCES[1:])})
+        return {**fixed, **values}
+
+    return evaluate
+
+
+def _speak(voice: MeasuredVoice, sentence: Sentence, seed: int) -> np.ndarray:
+    """One sentence by the voice, in its own speaker where the sentence names none that it could know."""
+    audio = voice.synthesize(sentence.text, language=sentence.language, speaker=sentence.speaker or None, seed=seed)
+    return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, voice.mel.sample_rate)
+
+
+def _load_recording(path: Path | None, sample_rate: int) -> np.ndarray | None:
+    """The recording as a voice learns it: resampled, silence at the ends cut, levelled."""
+    if path is None:
+        return None
+    samples, rate = read_audio(path)
+    samples = trim_silence(resample(samples, rate, sample_rate), sample_rate, RECORDED_SILENCE_DB)
+    return level_loudness(samples, sample_rate, RECORDED_LEVEL_DB)
+
+
+def _single(clips: Sequence[JudgedClip | None]) -> list[list[JudgedClip | None]]:
+    return [[clip] for clip in clips]
+
+
+def _named(progress: Progress | None, name: str) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda stage, done, total: progress(f"{stage} {name}", done, total)
