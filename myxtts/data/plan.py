@@ -12,12 +12,11 @@ files.
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
 
 import numpy as np
 
 from myxtts.batch import NO_CLIP, BatchShape
-from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.config.config import DataConfig
 from myxtts.data.buckets import best_bucket_lengths
 from myxtts.data.order import shuffled
 from myxtts.data.packing import RowSize, pack_rows
@@ -32,77 +31,13 @@ __all__ = [
     "Segment",
     "build_plan",
     "fitting_clips",
-    "frames_of_row",
-    "plan_from_config",
     "plan_kind",
-    "validation_plan",
+    "with_clips",
 ]
 
 PLAN_KINDS = ("fixed", "buckets", "packed", "dynamic")
 SAMPLE_CLIPS = 20_000
 """Clips from which the sizes of a packed row are derived."""
-MEAN_CLIPS_OF_AUTO_ROW = 6
-"""Clips that a packed row should hold, with max_mel_frames: auto: with fewer, no choice of clips fills it closely."""
-
-
-class ClipLengths(Protocol):
-    """What a plan reads of an opened cache (`myxtts.data.cache.Cache`); one entry for each clip."""
-
-    @property
-    def frame_counts(self) -> np.ndarray: ...
-    @property
-    def token_counts(self) -> np.ndarray: ...
-    @property
-    def is_validation(self) -> np.ndarray: ...
-    @property
-    def speakers(self) -> tuple[str, ...]: ...
-
-
-def plan_from_config(
-    cache: ClipLengths, config: XTTSConfig, *, replicas: int = 1, batch_size: int | None = None
-) -> Plan:
-    """The plan of a training run. What is too long for the configured limits is left out and listed in `plan.set_aside`.
-
-    `batch_size`: the measured one, with data.batch_size: auto.
-    """
-    data = config.data
-    if batch_size is None:
-        if data.batch_size == "auto":
-            raise PlanError("data.batch_size: auto must be measured before the batches can be planned. Give a number.")
-        batch_size = data.batch_size
-    kind = plan_kind(data)
-    max_mel_frames = frames_of_row(kind, data, cache.frame_counts)
-    fits = fitting_clips(cache.frame_counts, cache.token_counts, data.max_text_length, max_mel_frames)
-    plan = build_plan(
-        kind,
-        cache.frame_counts,
-        cache.token_counts,
-        clips=np.flatnonzero(fits & ~cache.is_validation),
-        other_clips=np.flatnonzero(fits & cache.is_validation),
-        batch_size=batch_size,
-        max_text_length=data.max_text_length,
-        max_mel_frames=max_mel_frames,
-        num_buckets=data.num_buckets,
-        gap_frames=data.gap_frames,
-        gap_tokens=data.gap_tokens,
-        n_mels=data.n_mels,
-        reference_frames=data.reference_frames if len(cache.speakers) > 1 else 0,
-        seed=config.training.seed,
-        replicas=replicas,
-    )
-    return dataclasses.replace(plan, set_aside=np.flatnonzero(~fits).astype(np.int32))
-
-
-def validation_plan(cache: ClipLengths, plan: Plan) -> Plan:
-    """The held-out clips in the shapes of a training plan, so that nothing is compiled for them."""
-    largest = plan.shapes[-1]
-    fits = fitting_clips(cache.frame_counts, cache.token_counts, largest.tokens, largest.frames)
-    clips = np.flatnonzero(fits & cache.is_validation).astype(np.int32)
-    if not len(clips):
-        raise PlanError(
-            "There is no validation clip that fits the plan. Raise data.validation_share, or give data.val_data."
-        )
-    return _with_clips(plan, clips, cache.frame_counts, cache.token_counts)
 
 
 def build_plan(
@@ -160,8 +95,8 @@ def build_plan(
         shapes = [BatchShape(batch_size, max_text_length, max_mel_frames)]
     shapes = tuple(dataclasses.replace(shape, n_mels=n_mels, reference_frames=reference_frames) for shape in shapes)
     nothing = np.zeros(0, np.int32)
-    plan = Plan(kind, seed, shapes, nothing, nothing, nothing, nothing, row_size, nothing)
-    return _with_clips(plan, clips, frame_counts, token_counts)
+    plan = Plan(kind, seed, shapes, nothing, nothing, nothing, nothing, row_size)
+    return with_clips(plan, clips, frame_counts, token_counts)
 
 
 def plan_kind(data: DataConfig) -> str:
@@ -172,16 +107,6 @@ def plan_kind(data: DataConfig) -> str:
         return data.plan
     # Clips that are decoded while training have no known length to plan with.
     return "fixed" if data.preprocessing_mode == "runtime" else "packed"
-
-
-def frames_of_row(kind: str, data: DataConfig, frame_counts: np.ndarray) -> int:
-    """Frames of the longest row: as configured, or (auto) as the corpus needs."""
-    if data.max_mel_frames != "auto":
-        return data.max_mel_frames
-    needed = int(np.max(frame_counts, initial=1))
-    if kind == "packed":
-        needed = max(needed, round(MEAN_CLIPS_OF_AUTO_ROW * (float(np.mean(frame_counts)) + data.gap_frames)))
-    return _multiple_of_8(needed)
 
 
 def fitting_clips(
@@ -227,11 +152,16 @@ def _bucket_shapes(
     return shapes
 
 
-def _with_clips(plan: Plan, clips: np.ndarray, frame_counts: np.ndarray, token_counts: np.ndarray) -> Plan:
-    """The same shapes for the given clips; each belongs to the first shape that holds its frames and its tokens."""
+def with_clips(plan: Plan, clips: np.ndarray, frame_counts: np.ndarray, token_counts: np.ndarray) -> Plan:
+    """The same shapes for other clips, such as those of validation, so that nothing new is compiled for them.
+
+    Each clip belongs to the first shape that holds its frames and its tokens. Build the plan with them as `other_clips`, or
+    a `PlanError` may say that one does not fit.
+    """
     clips = np.asarray(clips, np.int32)
     frames = np.asarray(frame_counts)[clips].astype(np.int32)
     tokens = np.asarray(token_counts)[clips].astype(np.int32)
+    _refuse_long_clips(clips, frames, tokens, plan.shapes[-1].tokens, plan.shapes[-1].frames)
     by_frames = np.searchsorted([shape.frames for shape in plan.shapes], frames)
     by_tokens = np.searchsorted([shape.tokens for shape in plan.shapes], tokens)
     return dataclasses.replace(

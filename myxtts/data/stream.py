@@ -67,8 +67,6 @@ class Plan:
     """int64 (clips,): index in `shapes` of each of them."""
     row_size: RowSize
     """What a row of `packed` can hold."""
-    set_aside: np.ndarray
-    """int32: numbers of the clips that are too long for the shapes; they are reported, never cut."""
 
     @property
     def is_static(self) -> bool:
