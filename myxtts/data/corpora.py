@@ -75,7 +75,7 @@ def _read_pair(
         rejected.append(Rejection(clip_id, relative, "outside the folder", "a link that leads out of the folder"))
         return None
     try:
-        text = " ".join(audio.with_suffix(".txt").read_text(encoding="utf-8-sig").split()).replace("|", " ")
+        text = " ".join(audio.with_suffix(".txt").read_text(encoding="utf-8-sig").replace("|", " ").split())
         samples, rate = probe_audio(audio)
     except FileNotFoundError:
         rejected.append(Rejection(clip_id, relative, "empty text", "no .txt of the same name"))

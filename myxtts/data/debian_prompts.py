@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +79,10 @@ def _take(packages: dict[str, PromptPackage], name: str, content: bytes) -> None
         if match["name"] == "copyright":
             package.copyright = content.decode("utf-8", "replace")
         else:
-            package.transcripts = gzip.decompress(content).decode("utf-8-sig", "replace")
+            try:
+                package.transcripts = gzip.decompress(content).decode("utf-8-sig", "replace")
+            except (OSError, EOFError, zlib.error) as error:
+                raise CorpusError(f"The transcripts {name} are damaged: {error}. Get the package again.") from None
 
 
 def _explain_missing(packages: list[str], from_debs: bool) -> str:
@@ -117,7 +122,7 @@ def read_deb(path: Path) -> Iterator[tuple[str, bytes]]:
                     yield member.name, file.read()
     except FileNotFoundError:
         raise CorpusError(f"{path} does not exist. Expected: a Debian package (.deb).") from None
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError, OSError) as error:
         raise CorpusError(f"{path} cannot be read as a Debian package: {error}") from None
 
 

@@ -120,15 +120,14 @@ def read_ljspeech(index: FolderIndex, split: str) -> Table:
     if source is None:
         raise CorpusError(f"{index.root} holds {evaluation} but no metadata_train.csv or metadata.csv to train on.")
     rest = _read_delimited(index, source, "|")
-    held_out_names = {row.audio for row in held_out.rows}
-    rows = [row for row in rest.rows if row.audio not in held_out_names]
-    rejected = rest.rejected
-    if training:  # metadata.csv names every clip; metadata_train.csv should not name those that are held out
-        rejected += [
-            Rejection(row.id, row.audio, "duplicate id", f"{row.origin}: also in {evaluation}, so it is not trained on")
-            for row in rest.rows
-            if row.audio in held_out_names
-        ]
+    held_out_files = {index.find_audio(row.audio) for row in held_out.rows} - {None}
+    rows, rejected = [], rest.rejected
+    for row in rest.rows:
+        if index.find_audio(row.audio) not in held_out_files:
+            rows.append(row)
+        elif training:  # metadata.csv names every clip; metadata_train.csv should not name those that are held out
+            detail = f"{row.origin}: also in {evaluation}, so it is not trained on"
+            rejected.append(Rejection(row.id, row.audio, "duplicate id", detail))
     return Table(rows, rejected, is_split=True)
 
 
