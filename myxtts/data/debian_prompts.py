@@ -115,7 +115,7 @@ def read_deb(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of every regular file in a Debian package."""
     try:
         data = _data_member(path)
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
                 file = archive.extractfile(member) if member.isreg() and member.size <= LARGEST_MEMBER_BYTES else None
                 if file is not None:
@@ -127,7 +127,7 @@ def read_deb(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _data_member(path: Path) -> bytes:
-    """The `data.tar.*` of an ar archive, decompressed by `tarfile` later, or here where the standard library cannot."""
+    """The `data.tar` of an ar archive, decompressed as a whole: `tarfile` would take a damaged part for the end."""
     with open(path, "rb") as file:
         if file.read(8) != AR_MAGIC:
             raise CorpusError(f"{path} is not a Debian package: it does not begin as an ar archive.")
@@ -135,12 +135,20 @@ def _data_member(path: Path) -> bytes:
             name, size = header[:16].decode("ascii", "replace").strip().rstrip("/"), int(header[48:58])
             if name.startswith("data.tar"):
                 content = file.read(size)
-                return _decompress_zstd(path, content) if name.endswith(".zst") else content
+                return _decompress(path, name, content)
             file.seek(size + size % 2, 1)
     raise CorpusError(f"{path} is not a Debian package: it holds no data.tar.")
 
 
-def _decompress_zstd(path: Path, content: bytes) -> bytes:
+def _decompress(path: Path, name: str, content: bytes) -> bytes:
+    if name == "data.tar":
+        return content
+    if name == "data.tar.xz":
+        return lzma.decompress(content)
+    if name == "data.tar.gz":
+        return gzip.decompress(content)
+    if name != "data.tar.zst":
+        raise CorpusError(f"{path} is compressed in a way that is not known: {name}. Expected: xz, gz or zst.")
     if shutil.which("dpkg-deb"):
         command, standard_input = ["dpkg-deb", "--fsys-tarfile", str(path)], None
     elif shutil.which("zstd"):
