@@ -29,21 +29,29 @@ def usable_clips(cache: Cache, max_text_length: int, max_mel_frames: int) -> tup
     return np.flatnonzero(fits).astype(np.int32), rejections
 
 
-def resolved_max_mel_frames(cache: Cache, configured: int | str, max_text_length: int) -> int:
-    """`data.max_mel_frames` as a number; `auto` is derived from the lengths of the clips."""
+def resolved_max_mel_frames(
+    cache: Cache, configured: int | str, max_text_length: int, plan_kind: str = "packed"
+) -> int:
+    """`data.max_mel_frames` as a number; `auto` is derived from the lengths of the clips whose text fits."""
     if configured != "auto":
         return configured
-    frames = cache.frame_counts[cache.token_counts <= max_text_length]
-    return automatic_max_mel_frames(frames)
+    return automatic_max_mel_frames(cache.frame_counts[cache.token_counts <= max_text_length], plan_kind)
 
 
-def automatic_max_mel_frames(frame_counts: np.ndarray) -> int:
-    """Frames of the longest clip, unless a few outliers are much longer than the rest; rounded up to a multiple of 32.
+def automatic_max_mel_frames(frame_counts: np.ndarray, plan_kind: str = "packed") -> int:
+    """Frames of the longest clip, unless a few outliers are much longer than the rest; a multiple of 32.
 
-    At least six mean clips long, so that packed rows can be filled well.
+    A packed row holds at least four clips of mean length, so that its end can be filled well.
     """
-    if not len(frame_counts):
-        return 32
-    longest, usual = int(frame_counts.max()), float(np.percentile(frame_counts, 99.5))
-    wanted = longest if longest <= 1.5 * usual else usual
-    return int(-(-max(wanted, 6 * float(frame_counts.mean())) // 32) * 32)
+    wanted = automatic_limit(frame_counts)
+    if plan_kind == "packed" and len(frame_counts):
+        wanted = max(wanted, 4 * float(frame_counts.mean()))
+    return int(-(-wanted // 32) * 32)
+
+
+def automatic_limit(lengths: np.ndarray) -> int:
+    """The longest of the lengths, or, if that is far beyond the others, what 99.5 % of them stay below."""
+    if not len(lengths):
+        return 1
+    longest, usual = int(lengths.max()), float(np.percentile(lengths, 99.5))
+    return longest if longest <= 1.5 * usual else int(np.ceil(usual))
