@@ -54,7 +54,7 @@ _VERSION = re.compile(r"(?<![\d.])\d{1,5}(?:\.\d{1,5}){2,}(?![\d])")
 _FRACTION = re.compile(r"(?:(?<![\d.,/])(\d{1,6}) )?(?<![\d.,/])(\d{1,3})/(\d{1,3})(?![\d/])")
 _RANGE = re.compile(r"(?<=\d)(?: ?[–—] ?|-)(?=\d)")
 _YEAR = re.compile(r"(?<![\d.,$-])(1[1-9]\d\d|20\d\d)(?![\d%]|[.,]\d)")
-_CARDINAL = re.compile(rf"{_SIGN}(?<![\d.,])({_NUMBER})|{_SIGN}(\.\d+)|\d+")
+_CARDINAL = re.compile(rf"(?=[-−.\d]){_SIGN}(?<![\d.,])({_NUMBER})|{_SIGN}(\.\d+)|\d+")
 _NUMERO = re.compile(r"(?:\bNo\. ?|#|№ ?)(?=\d)")
 _TITLE = re.compile(rf"\b({'|'.join(TITLES)})\.? (?=[A-Z])")
 _ABBREVIATION = re.compile(

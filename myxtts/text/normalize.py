@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from decimal import Decimal
 
 from num2words import CONVERTER_CLASSES, num2words
@@ -35,9 +36,16 @@ _PERCENT_SIGN = re.compile(r"(?<=\d)\s?[%٪]")
 _CONVERTER_OF = {"nb": "no", "nn": "no", "kk": "kz", "iw": "he"}
 
 
+_UNUSABLE_CONVERTERS = frozenset({"am"})
+"""num2words 0.5.14 never returns for 1234567 in Amharic, and fails for 1234; espeak-ng reads Amharic digits itself."""
+
+
 def normalize_text(text: str, language: str) -> str:
     """The words of a text in one language (`en`, `fa`, `fr-be`), in Unicode NFC, with single spaces."""
-    cleaned = clean_text(text, language)
+    return unicodedata.normalize("NFC", _in_words(clean_text(text, language), language))
+
+
+def _in_words(cleaned: str, language: str) -> str:
     base = base_language(language)
     if base in ("en", "eng"):
         return normalize_english(cleaned)
@@ -53,11 +61,13 @@ def reads_numbers(language: str) -> bool:
     return base_language(language) in ("en", "fa") or _converter_of(language) is not None
 
 
+@functools.cache
 def _converter_of(language: str) -> str | None:
     code = language.strip().replace("-", "_")
     base = base_language(language)
     region = f"{base}_{code.partition('_')[2].upper()}"
-    return next((name for name in (region, base, _CONVERTER_OF.get(base)) if name in CONVERTER_CLASSES), None)
+    usable = CONVERTER_CLASSES.keys() - _UNUSABLE_CONVERTERS
+    return next((name for name in (region, base, _CONVERTER_OF.get(base)) if name in usable), None)
 
 
 def _read_numbers(text: str, language: str) -> str:

@@ -14,6 +14,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from myxtts.errors import TextError
@@ -40,12 +41,15 @@ _ALIASES = {
 """Usual codes that espeak-ng spells otherwise. Plain `en` is American because the bundled corpus is."""
 
 _SWITCH_FLAG = re.compile(r"\([a-z][a-zA-Z0-9-]*\)")
-_LONG_WORD = re.compile(r"(\w{60})(?=\w)")
-"""espeak-ng leaves out the end of a word that does not fit its buffers."""
+_LONG_WORD = re.compile(r"\S{31,}")
+_LONGEST_WORD_BYTES = 120
+"""espeak-ng drops the end of a longer word, or ends the process (`a.a.a.…` of 400 bytes: stack smashing detected)."""
 _FROM_ESPEAK = str.maketrans(
-    {"_": None, "-": None, "‿": None, "\u200d": None, ".": "\u0323"} | {str(digit): TONES[digit] for digit in range(10)}
+    {".": "\u0323", "?": "ʔ", ":": "ː", "`": "ʼ", "^": "ʲ"}
+    | dict.fromkeys('_-‿\u200d"#+[]')
+    | {str(digit): TONES[digit] for digit in range(10)}
 )
-"""Joints are not sounds; a dot marks a retroflex (`s.`) and must not look like the end of a sentence."""
+"""A few languages have signs of espeak-ng's own alphabet left in their IPA. They must not look like the end of a sentence."""
 _INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.)+[^\W\d_])(?![\w.])")
 """`U.S.A`, `p.m`: espeak-ng spells them only with a dot at the end."""
 
@@ -65,7 +69,7 @@ class _Engine:
         return self.segmenter.spell(text, lambda span: self._speak_with(span, lexicon))
 
     def _speak(self, span: str) -> str:
-        span = _INITIALISM.sub(r"\1.", _LONG_WORD.sub(r"\1 ", span))
+        span = _INITIALISM.sub(r"\1.", _LONG_WORD.sub(_cut_long_word, span))
         raw = self._library.text_to_phonemes(span)
         sounds = unicodedata.normalize("NFC", _SWITCH_FLAG.sub("", raw.replace("_", ""))).translate(_FROM_ESPEAK)
         return " ".join(sounds.split())
@@ -95,6 +99,18 @@ class _Engine:
             spoken += [own] if own is not None else context_words
             position += len(words)
         return " ".join(spoken)
+
+
+def _cut_long_word(match: re.Match[str]) -> str:
+    pieces, size = [""], 0
+    for character in match[0]:
+        width = len(character.encode())
+        if size + width > _LONGEST_WORD_BYTES:
+            pieces.append("")
+            size = 0
+        pieces[-1] += character
+        size += width
+    return " ".join(pieces)
 
 
 _engines: dict[str, _Engine] = {}
@@ -127,9 +143,18 @@ def is_installed() -> bool:
 
 @functools.cache
 def available_languages() -> dict[str, str]:
-    """Every language that espeak-ng has: code → name."""
-    voices = _new_library().available_voices()
-    return {voice.language: voice.name for voice in voices if not voice.identifier.startswith("mb/")}
+    """Every language that espeak-ng can speak: code → name. Voices whose dictionary is not in the wheel are left out."""
+    library = _new_library()
+    data_folder = Path(library.data_path)
+    voices = [voice for voice in library.available_voices() if not voice.identifier.startswith("mb/")]
+    return {voice.language: voice.name for voice in reversed(voices) if _has_dictionary(voice, data_folder)}
+
+
+def _has_dictionary(voice: Any, data_folder: Path) -> bool:
+    definition = (data_folder / "lang" / voice.identifier).read_text(encoding="utf-8", errors="replace")
+    named = re.search(r"^\s*dictionary\s+(\S+)", definition, re.MULTILINE)
+    name = named[1] if named else voice.language.split("-")[0]
+    return (data_folder / f"{name}_dict").is_file()
 
 
 @functools.cache
@@ -154,7 +179,7 @@ def resolve_language(language: str) -> str:
 def _unknown_language(language: str) -> str:
     languages = available_languages()
     wanted = language.strip().lower()
-    first_words = {name.lower().split(" ")[0]: code for code, name in reversed(languages.items())}
+    first_words = {name.lower().split(" ")[0]: code for code, name in languages.items()}
     near = [code for code, name in languages.items() if len(wanted) > 2 and wanted in name.lower()]
     near = near or [first_words[name] for name in difflib.get_close_matches(wanted, first_words, n=3, cutoff=0.7)]
     near = near or difflib.get_close_matches(wanted, languages, n=3, cutoff=0.6)

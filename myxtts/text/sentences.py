@@ -1,0 +1,167 @@
+"""Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
+
+A sentence that is too long is cut at clauses, then between words, then inside a word; pieces of one sentence are about equally
+long. Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the length of the text.
+"""
+
+# ruff: noqa: SIM905 - word lists read best as words
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from myxtts.errors import TextError
+from myxtts.text.cleanup import base_language
+
+MAX_CHARACTERS = 180
+"""About 12 seconds of speech, and within the 200 symbols of the default `max_text_length` in most languages."""
+
+_ENDS = ".!?…؟۔।॥։።။፧"
+_WIDE_ENDS = "。！？｡．"
+_CLOSERS = "\"'”’»›)]}）」』】》〉"
+_END = re.compile(
+    rf"(?<![{re.escape(_ENDS)}])[{re.escape(_ENDS)}]++[{re.escape(_CLOSERS)}]*+(?=\s|\Z)|[{_WIDE_ENDS}]++[{re.escape(_CLOSERS)}]*+"
+    r"|؟++(?=[^\W\d_])"
+)
+_PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+|[\u2028\u2029]")
+_STRONG_CLAUSE = re.compile(r"(?<=[;؛；:：—–])(?=\s)|(?<=[؛；：])")
+_WEAK_CLAUSE = re.compile(r"(?<=[,،)\]])(?=\s)|(?<=[、，،])")
+_SPACE = re.compile(r"\s++")
+_LAST_WORD = re.compile(r"[^\s(\[\"'“‘«]*\Z")
+_LOOK_BACK = 24
+"""Characters before a dot that are searched for an abbreviation."""
+
+_ABBREVIATIONS = {
+    "en": "mr mrs ms dr prof st jr sr vs etc e.g i.e fig vol no inc ltd co corp gen col capt lt sgt maj rev hon gov sen rep "
+    "pres mt ft ave blvd rd dept approx est ext tel apt jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m u.s u.k ph.d",
+    "de": "dr prof hr fr nr str bzw z.b d.h u.a usw ca evtl ggf vgl abs art bd sog st",
+    "fr": "m mm mme mlle dr pr st ste etc cf ex p.ex av bd no vol env",
+    "es": "sr sra srta dr dra ud uds etc p.ej pág núm av avda ee.uu",
+    "it": "sig sig.ra dott dott.ssa prof ecc pag es n avv ing",
+    "pt": "sr sra dr dra prof etc pág av ex núm",
+    "nl": "dr drs mr mevr dhr bijv enz d.w.z o.a nr blz st",
+    "ru": "г гг ул д им т.е т.д т.п др пр стр рис тыс млн млрд руб см",
+    "fa": "دکتر ق.م ه.ش ه.ق ص",
+}
+_ABBREVIATIONS_OF = {language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()}
+_MAY_END_SENTENCE = frozenset(
+    "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd".split()
+)
+"""Abbreviations that a capital letter after them turns into the end of a sentence."""
+_STARTERS = frozenset(
+    "the this that these it he she they we you i a an in on at but and so if when there then however".split()
+)
+
+
+def split_sentences(text: str, language: str, max_characters: int = MAX_CHARACTERS) -> list[str]:
+    """The sentences of a text, cut where they are longer than `max_characters`."""
+    if max_characters < 10:
+        raise TextError(f"max_characters must be at least 10. Received: {max_characters}. Try {MAX_CHARACTERS}.")
+    abbreviations = _ABBREVIATIONS_OF.get(base_language(language), frozenset())
+    pieces: list[str] = []
+    for paragraph in _PARAGRAPH.split(text):
+        for sentence in _join_wordless(_sentences(paragraph, abbreviations)):
+            pieces += _shorten(sentence, max_characters)
+    return pieces
+
+
+def _sentences(paragraph: str, abbreviations: frozenset[str]) -> Iterator[str]:
+    start = 0
+    for match in _END.finditer(paragraph):
+        if _is_boundary(paragraph, match, abbreviations):
+            yield _fold(paragraph[start : match.end()])
+            start = match.end()
+    yield _fold(paragraph[start:])
+
+
+def _is_boundary(text: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
+    """Whether a mark ends a sentence. Only dots are doubtful: abbreviations, initials, dots of omission."""
+    mark = match[0].rstrip(_CLOSERS)
+    if mark not in (".", "…") and set(mark) != {"."}:
+        return True
+    following = text[match.end() : match.end() + 40].lstrip()
+    first = following.lstrip("\"'“‘«([¿¡")[:1]
+    if first.islower():
+        return False
+    if mark != ".":
+        return True
+    word = _LAST_WORD.search(text, max(0, match.start() - _LOOK_BACK), match.start())[0].lower()
+    is_abbreviation = word in abbreviations
+    if is_abbreviation and word in _MAY_END_SENTENCE:
+        return _starts_sentence(following) or not following
+    is_initial = len(word) == 1 and word.isalpha() and word != "i" and unicodedata.category(word) == "Ll"
+    is_initialism = "." in word and all(len(part) == 1 for part in word.split("."))
+    if is_initial or is_initialism:
+        return not following or (is_initialism and _starts_sentence(following))
+    return not is_abbreviation or not following
+
+
+def _starts_sentence(following: str) -> bool:
+    first_word = following.lstrip("\"'“‘«([").split(maxsplit=1)[:1]
+    return bool(first_word) and first_word[0][:1].isupper() and first_word[0].strip(",.").lower() in _STARTERS
+
+
+def _join_wordless(sentences: Iterable[str]) -> Iterator[str]:
+    """A piece without a letter or digit (`!!`, `"`) belongs to the sentence before it; alone it is a sentence of its own."""
+    held: list[str] = []
+    for sentence in sentences:
+        if not sentence:
+            continue
+        if held and any(character.isalnum() for character in sentence):
+            yield " ".join(held)
+            held = []
+        held.append(sentence)
+    if held:
+        yield " ".join(held)
+
+
+def _shorten(sentence: str, max_characters: int) -> list[str]:
+    """A sentence as pieces of about equal length, each within the limit."""
+    if len(sentence) <= max_characters:
+        return [sentence]
+    count = math.ceil(len(sentence) / max_characters)
+    goal = min(max_characters, math.ceil(1.2 * len(sentence) / count))
+    return _pack(_atoms(sentence, goal, (_STRONG_CLAUSE, _WEAK_CLAUSE, _SPACE)), goal)
+
+
+def _atoms(text: str, goal: int, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
+    """Parts within the goal, cut at the strongest boundary that makes them short enough; white space stays with its part."""
+    if len(text) <= goal:
+        yield text
+    elif not cuts:
+        yield from _chop(text, goal)
+    else:
+        start = 0
+        for match in cuts[0].finditer(text):
+            yield from _atoms(text[start : match.end()], goal, cuts[1:])
+            start = match.end()
+        yield from _atoms(text[start:], goal, cuts[1:])
+
+
+def _pack(atoms: Iterable[str], goal: int) -> list[str]:
+    packed, length, held = [], 0, []
+    for atom in atoms:
+        if held and length + len(atom.rstrip()) > goal:
+            packed.append("".join(held))
+            held, length = [], 0
+        held.append(atom)
+        length += len(atom)
+    packed.append("".join(held))
+    return [piece.strip() for piece in packed if piece.strip()]
+
+
+def _chop(text: str, goal: int) -> Iterator[str]:
+    """A word without a boundary (or writing without spaces), never cut before a combining mark or joiner."""
+    start = 0
+    while start < len(text):
+        end = min(start + goal, len(text))
+        while start + 1 < end < len(text) and unicodedata.category(text[end]) in ("Mn", "Mc", "Me", "Cf"):
+            end -= 1
+        yield text[start:end]
+        start = end
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split())
