@@ -107,7 +107,11 @@ def _members(debs: Iterable[Path] | None, sounds_root: Path | None) -> Iterator[
             for part in (share / "asterisk" / "sounds", share / "doc"):
                 for path in sorted(part.glob("asterisk-core-sounds-*/*" if part.name == "doc" else "*_*_*_*/**/*")):
                     if path.is_file() and not path.is_symlink():
-                        yield f"share/{path.relative_to(share).as_posix()}", path.read_bytes()
+                        try:
+                            content = path.read_bytes()
+                        except OSError as error:
+                            raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
+                        yield f"share/{path.relative_to(share).as_posix()}", content
             return
 
 
@@ -150,7 +154,7 @@ def _decompress(path: Path, name: str, content: bytes) -> bytes:
     if name != "data.tar.zst":
         raise CorpusError(f"{path} is compressed in a way that is not known: {name}. Expected: xz, gz or zst.")
     if shutil.which("dpkg-deb"):
-        command, standard_input = ["dpkg-deb", "--fsys-tarfile", str(path)], None
+        command, standard_input = ["dpkg-deb", "--fsys-tarfile", str(path.resolve())], None
     elif shutil.which("zstd"):
         command, standard_input = ["zstd", "-dc"], content
     else:

@@ -28,6 +28,7 @@ __all__ = [
     "Utterance",
     "is_held_out",
     "read_corpus",
+    "read_splits",
     "summarise_rejections",
     "write_rejected_csv",
 ]
@@ -69,23 +70,50 @@ def read_corpus(
         raise ValueError(f"split must be train, validation or all. Received: {split!r}.")
     root = _existing_folder(folder)
     other = _existing_folder(val_folder) if val_folder is not None else root
-    has_other = other != root
-    if has_other and split == "validation":
-        root = other
-    index = FolderIndex.walk(root)
+    if other == root:
+        return _read_split(FolderIndex.walk(root), default_language, split, validation_share)
+    if split == "validation":
+        return _read_split(FolderIndex.walk(other), default_language, "all", validation_share)
+    return _read_split(FolderIndex.walk(root), default_language, split, None)
+
+
+def read_splits(
+    folder: str | Path,
+    default_language: str = "en",
+    validation_share: float = 0.05,
+    val_folder: str | Path | None = None,
+) -> tuple[Manifest, Manifest]:
+    """Training and validation clips, as two calls of `read_corpus` give them, from one walk of the folder.
+
+    What is set aside stands in both manifests where the corpus has only one list.
+    """
+    root = _existing_folder(folder)
+    if val_folder is not None and _existing_folder(val_folder) != root:
+        both = [
+            read_corpus(root, default_language, each, validation_share, val_folder) for each in ("train", "validation")
+        ]
+    else:
+        index = FolderIndex.walk(root)
+        both = [_read_split(index, default_language, each, validation_share) for each in ("train", "validation")]
+    return both[0], both[1]
+
+
+def _read_split(index: FolderIndex, default_language: str, split: Split, validation_share: float | None) -> Manifest:
+    """One split of a walked folder; with `validation_share` None, a corpus without a split of its own is taken whole."""
     layout = recognise_layout(index)
-    table = layout.read(index, "train" if has_other and split == "train" else "all" if has_other else split)
+    table = layout.read(index, split)
     rejected = list(table.rejected)
     utterances = _resolve(table.rows, index, default_language, rejected)
-    if not utterances:
-        raise CorpusError(_explain_nothing_usable(root, layout.name, rejected))
-    if split != "all" and not has_other and not table.is_split:
+    is_optional = split == "validation" and table.is_split  # a bad list of held-out clips does not stop training
+    if not utterances and not is_optional:
+        raise CorpusError(_explain_nothing_usable(index.root, layout.name, rejected))
+    if split != "all" and validation_share is not None and not table.is_split:
         wanted = split == "validation"
         utterances = [each for each in utterances if is_held_out(each.id, validation_share) == wanted]
     return Manifest(
         utterances=tuple(utterances),
         rejected=tuple(rejected),
-        folder=root,
+        folder=index.root,
         layout=layout.name,
         licence=_read_notice(index, LICENCE_NAMES),
         attribution=_read_notice(index, ATTRIBUTION_NAMES),

@@ -5,7 +5,14 @@ import os
 
 import pytest
 
-from myxtts.data.manifest import Rejection, is_held_out, read_corpus, summarise_rejections, write_rejected_csv
+from myxtts.data.manifest import (
+    Rejection,
+    is_held_out,
+    read_corpus,
+    read_splits,
+    summarise_rejections,
+    write_rejected_csv,
+)
 from myxtts.errors import CorpusError
 
 
@@ -261,6 +268,24 @@ def test_the_same_folder_twice_is_split_not_shared(tmp_path):
     folder = make_corpus(tmp_path, SPLIT_FILES)
     assert ids(folder, "train", val_folder=folder) == {"a"}
     assert ids(folder, "validation", val_folder=folder) == {"b"}
+
+
+@pytest.mark.parametrize("files", [SPLIT_FILES, {"metadata.csv": many(60)}])
+@pytest.mark.parametrize("has_other", [False, True])
+def test_both_splits_at_once_are_those_of_two_readings(tmp_path, files, has_other):
+    audio = ["a.wav", "b.wav", *(f"clip{number}.wav" for number in range(60))]
+    folder = make_corpus(tmp_path / "corpus", files, audio)
+    other = make_corpus(tmp_path / "other", "c|Three.\n", ["c.wav"]) if has_other else None
+    assert read_splits(folder, "en", 0.2, other) == (
+        read_corpus(folder, "en", "train", 0.2, other),
+        read_corpus(folder, "en", "validation", 0.2, other),
+    )
+
+
+def test_a_held_out_list_with_nothing_usable_does_not_stop_training(tmp_path):
+    train, validation = read_splits(make_corpus(tmp_path, SPLIT_FILES | {"metadata_eval.csv": "gone|Two.\n"}))
+    assert texts(train) == {"a": "One."}
+    assert (validation.utterances, reasons(validation)) == ((), {"gone": "missing"})
 
 
 def test_rejections_are_written_as_csv(tmp_path):
