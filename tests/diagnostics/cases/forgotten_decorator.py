@@ -15,7 +15,7 @@ dataset = dataset.batch(8, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
 inputs = tf.keras.Input((32, 80))
 hidden = tf.keras.layers.Dense(64)(inputs)
-for _ in range(4):
+for _ in range(2):
     branch = tf.keras.layers.LayerNormalization()(hidden)
     branch = tf.keras.layers.Dense(64, activation="relu")(branch)
     hidden = tf.keras.layers.Add()([hidden, branch])

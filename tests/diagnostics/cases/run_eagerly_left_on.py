@@ -15,7 +15,7 @@ speakers = rng.integers(0, 10, size=(320,))
 
 inputs = keras.Input((32, 80))
 hidden = keras.layers.Dense(64)(inputs)
-for _ in range(4):
+for _ in range(2):
     branch = keras.layers.LayerNormalization()(hidden)
     branch = keras.layers.Conv1D(64, 3, padding="same", activation="relu")(branch)
     hidden = keras.layers.Add()([hidden, branch])
