@@ -1,0 +1,144 @@
+"""Where in the user's code something happens: file and line of the first frame that is neither a library's nor ours."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")})
+_PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_FRAMEWORKS = tuple(
+    folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("tensorflow", "keras", "tf_keras", "numpy")
+)
+_MOST_FRAMES = 200
+_AUTOGRAPH = "__autograph_generated_file"
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A line of source code."""
+
+    file: str
+    line: int
+    function: str = ""
+    definition_line: int = field(default=0, compare=False)
+    """Where the function begins that the line is in; 0 at the top of a file."""
+
+    def __str__(self) -> str:
+        return f"{short_path(self.file)}:{self.line}"
+
+
+UNKNOWN = Place("", 0)
+"""Where nothing of the user's is on the stack."""
+
+
+def short_path(path: str) -> str:
+    """Relative to the current folder if that is shorter."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return relative if len(relative) < len(path) else path
+
+
+@functools.cache
+def is_framework(file: str) -> bool:
+    """TensorFlow, Keras, NumPy, code that AutoGraph generated, or this diagnosis."""
+    return file.startswith((_OWN_FOLDER, "<")) or _AUTOGRAPH in file or any(folder in file for folder in _FRAMEWORKS)
+
+
+@functools.cache
+def is_user_code(file: str) -> bool:
+    """Neither a framework, nor Python's own library, nor an installed package."""
+    return not (
+        is_framework(file)
+        or any(folder in file for folder in _PACKAGE_FOLDERS)
+        or file.startswith(_LIBRARY_FOLDERS)
+        or "importlib" in file
+    )
+
+
+def place_of(frame: FrameType | None) -> Place:
+    """The nearest user frame from `frame` outwards; if there is none, the nearest one outside the frameworks."""
+    fallback = None
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        file = frame.f_code.co_filename
+        if is_user_code(file):
+            code = frame.f_code
+            inside = 0 if code.co_name == "<module>" else code.co_firstlineno
+            return Place(file, frame.f_lineno, code.co_name, inside)
+        if _AUTOGRAPH in file:
+            original = _before_autograph(file, frame.f_lineno)
+            if original is not None and is_user_code(original.file):
+                return original
+        if fallback is None and not is_framework(file) and not file.startswith(_LIBRARY_FOLDERS):
+            fallback = Place(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return fallback or UNKNOWN
+
+
+def _before_autograph(file: str, line: int) -> Place | None:
+    """The user's line behind a line of AutoGraph's rewritten code; AutoGraph keeps a map for its error messages."""
+    from tensorflow.python.autograph.impl import api
+
+    for by_options in list(api._TRANSPILER._cache._cache.values()):
+        for factory in list(by_options.values()):
+            if getattr(factory.module, "__file__", None) == file:
+                for generated, origin in factory.source_map.items():
+                    if generated.lineno == line:
+                        return Place(origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+    return None
+
+
+def caller_place() -> Place:
+    """Where the user's code called into the framework that called us."""
+    return place_of(sys._getframe(1))
+
+
+def is_called_by_framework(frame: FrameType | None) -> bool:
+    """Whether the caller, this diagnosis aside, is a framework: what Keras fetches for itself is not the user's doing."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    return frame is not None and is_framework(frame.f_code.co_filename)
+
+
+def is_made_by_keras(frame: FrameType | None) -> bool:
+    """Whether the nearest frame outside TensorFlow and this diagnosis is Keras's."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file.startswith(_OWN_FOLDER) or f"{os.sep}tensorflow{os.sep}" in file or _AUTOGRAPH in file):
+            return f"{os.sep}keras{os.sep}" in file
+        frame = frame.f_back
+    return False
+
+
+def place_of_code(code: CodeType | None) -> Place:
+    """Where a function is defined: the line of its first decorator, or of `def`."""
+    return Place(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else UNKNOWN
+
+
+def code_of(function: Any) -> CodeType | None:
+    """The code behind any callable: decorated, bound, partial, or an object with `__call__`."""
+    for _ in range(10):
+        if hasattr(function, "__code__"):
+            wrapped = getattr(function, "__wrapped__", None)
+            if wrapped is None or is_user_code(function.__code__.co_filename):
+                return function.__code__
+            function = wrapped
+        elif hasattr(function, "__func__"):
+            function = function.__func__
+        elif hasattr(function, "func"):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            function = vars(type(function)).get("__call__")
+    return None

@@ -1,0 +1,200 @@
+"""Rules about the host: fetched values, eager steps, cyclic stalls, and Python that keeps the device waiting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from myxtts.diagnostics.diseases import Disease
+from myxtts.diagnostics.findings import Facts, Finding, duration, percent
+from myxtts.diagnostics.places import UNKNOWN, Place
+from myxtts.diagnostics.stalls import Stalls, find_cyclic_stalls
+
+SYNC_SHARE_OF_STEPS = 0.5
+EAGER_OPS_PER_STEP = 20
+STALL_SHARE = 0.05
+HOST_SHARE = 0.35
+LEAST_HOST_SECONDS = 1.5e-3
+
+
+def find_host_problems(facts: Facts) -> Iterator[Finding]:
+    """Everything that keeps the device idle from the side of Python."""
+    eager = list(_eager(facts))
+    yield from eager
+    yield from _host_syncs(facts)
+    stalls = list(_cyclic_stalls(facts))
+    yield from stalls
+    if not eager:
+        yield from _device_idle(facts)
+
+
+def _host_syncs(facts: Facts) -> Iterator[Finding]:
+    windows = facts.steps.window_of(np.array([span.start for span in facts.recording.syncs]))
+    steady = facts.steady
+    by_place: dict[Place, list[int]] = {}
+    for number, window in enumerate(windows):
+        if window >= 0 and steady[window]:
+            by_place.setdefault(facts.recording.syncs[number].place, []).append(number)
+    for place, numbers in by_place.items():
+        steps = {int(windows[number]) for number in numbers}
+        if len(steps) < max(SYNC_SHARE_OF_STEPS * steady.sum(), 2) or place == UNKNOWN:
+            continue
+        spans = [facts.recording.syncs[number] for number in numbers]
+        blocked = sum(span.end - span.start for span in spans)
+        method = spans[0].label.strip("_")
+        label = f".{method}()" if method == "numpy" else f"{method}(tensor)"
+        yield facts.finding(
+            Disease.HOST_SYNC,
+            f"a value is fetched from the device in {percent(len(steps) / max(steady.sum(), 1))} of the steps: {label}",
+            f"{len(spans)} fetches, blocked for {duration(blocked)} here; on an accelerator each one waits for the whole step",
+            place,
+            "keep it a tensor (a keras.metrics.Mean updated in the step) and read it every N steps",
+            blocked,
+        )
+
+
+def _eager(facts: Facts) -> Iterator[Finding]:
+    """Eager steps: asked for by a switch, or a tape outside of any tf.function."""
+    ops = facts.steady_mean(facts.steps.eager_ops)
+    gain = facts.steps.eager_ops[facts.steady].sum() * _dispatch_seconds() if ops >= EAGER_OPS_PER_STEP else 0.0
+    gain = min(gain, float(facts.steps.seconds[facts.steady].sum()))
+    evidence = (
+        f"{ops:.0f} single operations from Python in each step of {duration(facts.steady_mean(facts.steps.seconds))}"
+    )
+    if ops < EAGER_OPS_PER_STEP:
+        return
+    switches = [span for span in facts.recording.eager_switches if span.start < facts.steps.end[-1]]
+    if switches:
+        yield facts.finding(
+            Disease.EAGER_BY_MISTAKE,
+            f"{switches[-1].label}: the step runs op by op from Python",
+            evidence,
+            switches[-1].place,
+            "remove it (or set it to False): the step then runs as one graph",
+            gain,
+            also=(facts.steps.place,),
+        )
+        return
+    gradients = facts.recording.gradients
+    windows = facts.steps.window_of(np.array([span.start for span in gradients]))
+    inside = [span for span, window in zip(gradients, windows, strict=True) if window >= 0]
+    if len(set(windows[windows >= 0].tolist())) < SYNC_SHARE_OF_STEPS * len(facts.steps):
+        return
+    place = inside[0].place
+    definition = Place(place.file, place.definition_line, place.function) if place.definition_line else place
+    yield facts.finding(
+        Disease.EAGER_BY_MISTAKE,
+        f"the training step ('{place.function}') is not in a tf.function: it runs op by op from Python",
+        evidence,
+        definition,
+        "@tf.function  # above the function that holds the GradientTape",
+        gain,
+        also=(place, facts.steps.place),
+    )
+
+
+def _dispatch_seconds() -> float:
+    """What one eager operation costs here beyond its arithmetic: measured on scalars."""
+    import tensorflow as tf
+
+    one = tf.constant(1.0)
+    start = time.perf_counter()
+    for _ in range(300):
+        tf.raw_ops.AddV2(x=one, y=one)
+    return (time.perf_counter() - start) / 300
+
+
+def _cyclic_stalls(facts: Facts) -> Iterator[Finding]:
+    """Long steps at a regular distance; time of tracing and compiling is told elsewhere and left out."""
+    steps = facts.steps
+    ordinary = np.flatnonzero(~steps.is_cold)
+    plain = (steps.seconds - steps.trace - steps.compile)[ordinary]
+    stalls = find_cyclic_stalls(plain)
+    if stalls is None or stalls.share < STALL_SHARE:
+        return
+    long = ordinary[list(stalls.steps)]
+    if steps.is_epoch_start[long].mean() > 0.5 and stalls.share < 0.2:
+        return
+    part, share = _what_grows(facts, long)
+    place, cause, also = _where(facts, long, part)
+    if part == "host" and _is_other_work(facts, long):
+        return
+    what = {"wait": "waiting for data", "device": "inside the step", "host": "in Python"}[part]
+    yield facts.finding(
+        Disease.CYCLIC_STALL,
+        f"every {stalls.period} steps one step takes {duration(stalls.excess_seconds)} longer ({what}{cause})",
+        _stall_evidence(stalls, float(np.median(plain)), share, what),
+        place,
+        "do it less often, or in a thread beside the training; for data: prefetch deeper, smaller shuffle or shards",
+        stalls.excess_seconds * len(stalls.steps),
+        also=also,
+    )
+
+
+def _stall_evidence(stalls: Stalls, median: float, share: float, what: str) -> str:
+    return (
+        f"{len(stalls.steps)} stalls, period {stalls.period} steps, +{duration(stalls.excess_seconds)} on a median of "
+        f"{duration(median)}, {percent(stalls.share)} of the time; {percent(share)} of it {what}"
+    )
+
+
+def _what_grows(facts: Facts, long: np.ndarray) -> tuple[str, float]:
+    """Which part of a step is longer in the stalls than in the others, and its share of the excess."""
+    steps = facts.steps
+    others = np.setdiff1d(np.flatnonzero(facts.steady), long)
+    excess = {
+        name: float(np.mean(values[long]) - np.mean(values[others])) if len(others) else float(np.mean(values[long]))
+        for name, values in (("wait", steps.wait), ("host", steps.host), ("device", steps.device))
+    }
+    part = max(excess, key=excess.__getitem__)
+    return part, excess[part] / max(sum(max(value, 0.0) for value in excess.values()), 1e-9)
+
+
+def _where(facts: Facts, long: np.ndarray, part: str) -> tuple[Place, str, tuple[Place, ...]]:
+    if part == "wait" and facts.pipelines:
+        pipeline = facts.pipelines[0]
+        suspects = [stage for stage in pipeline.stages if stage.kind in ("shuffle", "from_generator") or stage.python]
+        slowest = pipeline.slowest
+        place = suspects[0].place if suspects else slowest.stage.place if slowest is not None else pipeline.place
+        return place, "", (pipeline.place,)
+    mask = np.zeros(len(facts.steps), bool)
+    mask[long] = True
+    lines = facts.lines_in(mask, only_host=part == "host")
+    usual = dict(facts.lines_in(facts.steady & ~mask, only_host=part == "host"))
+    grown = sorted(lines, key=lambda pair: -(pair[1] - usual.get(pair[0], 0.0)))
+    if not grown:
+        return facts.steps.place, "", ()
+    place = grown[0][0]
+    return place, f", {place.function}" if place.function != "<module>" else "", (facts.steps.place,)
+
+
+def _is_other_work(facts: Facts, long: np.ndarray) -> bool:
+    """The stalls are an evaluation by Keras: meant, and told by its own name."""
+    spans = facts.recording.evaluations
+    inside = facts.steps.window_of(np.array([span.start for span in spans]))
+    time_inside = sum(
+        span.end - span.start for span, window in zip(spans, inside, strict=True) if window in set(long.tolist())
+    )
+    return time_inside > 0.5 * float(facts.steps.host[long].sum())
+
+
+def _device_idle(facts: Facts) -> Iterator[Finding]:
+    steps, steady = facts.steps, facts.steady
+    median_host = float(np.median(steps.host[steady]))
+    share = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
+    if share < HOST_SHARE or median_host < LEAST_HOST_SECONDS:
+        return
+    lines = facts.lines_in(steady)
+    place, seen = lines[0] if lines else (steps.place, 0.0)
+    yield facts.finding(
+        Disease.DEVICE_IDLE,
+        f"Python is busy between the steps for {percent(share)} of the time, and the device has nothing to do",
+        f"{duration(median_host)} of {duration(float(np.median(steps.seconds[steady])))} in each step; "
+        f"{percent(seen)} of it seen at this line",
+        place,
+        "move it into tf.data (map + prefetch), into the tf.function, or to every N steps",
+        float(steps.host[steady].sum()),
+        also=tuple(line for line, _ in lines[1:3]) + (steps.place,),
+    )
