@@ -19,7 +19,7 @@ import numpy as np
 from myxtts.audio.mel import MelSpec
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import HEADER_NAME, Cache, CacheSettings, open_cache, read_header, settings_differences
-from myxtts.data.cache_writer import write_array_atomically
+from myxtts.data.cache_writer import write_array_atomically, write_error
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.source import Source, read_source
 from myxtts.data.worker_pool import WorkerPool
@@ -164,8 +164,11 @@ def probe_rates(source: Source, kept_path: Path, pool: WorkerPool, progress: Pro
             found["samples"][new[place]], found["rate"][new[place]] = head["samples"], head["rate"]
         progress("looking at recordings", done, len(paths))
     if len(new) or len(known) != len(np.unique(found["key"])):
-        kept_path.parent.mkdir(parents=True, exist_ok=True)
-        write_array_atomically(kept_path, found[np.unique(found["key"], return_index=True)[1]])
+        try:
+            kept_path.parent.mkdir(parents=True, exist_ok=True)
+            write_array_atomically(kept_path, found[np.unique(found["key"], return_index=True)[1]])
+        except OSError as error:
+            raise write_error(kept_path.parent, error) from None
     return found
 
 

@@ -51,7 +51,9 @@ def find_changes(clips: Clips, known: np.ndarray, set_aside: Mapping[str, Setbac
     is_known = rows >= 0
     records = np.zeros(len(rows), RECORD)
     records[is_known] = known[rows[is_known]]
-    is_set_aside = np.array([_is_as_before(clips, number, set_aside) for number in range(len(rows))], bool)
+    is_set_aside = np.zeros(len(rows), bool)
+    if set_aside:
+        is_set_aside[:] = [_is_as_before(clips, number, set_aside) for number in range(len(rows))]
     has_same_size = is_known & (records["source_bytes"] == clips.source_bytes)
     has_same_time = records["source_mtime_ns"] == clips.source_mtimes_ns
     return Changes(

@@ -133,22 +133,14 @@ class Preparation:
         for number in numbers.tolist():
             by_language.setdefault(self.source.utterances[number].language, []).append(number)
         groups = [
-            (language, members[start : start + TEXTS_AT_ONCE])
-            for language, members in by_language.items()
+            members[start : start + TEXTS_AT_ONCE]
+            for members in by_language.values()
             for start in range(0, len(members), TEXTS_AT_ONCE)
         ]
-        jobs = [
-            {"language": language, "texts": [self.source.utterances[number].text for number in members]}
-            for language, members in groups
-        ]
-        for place, head, _ in self._run("spelling texts", "text", jobs, chunk=1):
-            members = groups[place][1]
-            results = head["texts"] if "texts" in head else [head] * len(members)
-            for number, result in zip(members, results, strict=True):
-                if "rejected" in result:
-                    self._set_aside(number, result["rejected"], result["detail"])
-                else:
-                    spelled[number] = result["spelled"]
+        failed = self._spell(groups, spelled)
+        # one text took its whole group with it: one by one, only the guilty one is set aside
+        for (number,), reason, detail in self._spell([[number] for group, *_ in failed for number in group], spelled):
+            self._set_aside(number, reason, detail)
         self.symbols = self.symbols.extended_with({symbol for text in spelled.values() for symbol in set(text)})
         tokenizer = Tokenizer(self.symbols, self.location.front_end)
         tokens = {}
@@ -163,6 +155,24 @@ class Preparation:
             else:
                 self._set_aside(number, "empty text", "nothing in the text can be spoken")
         return tokens
+
+    def _spell(self, groups: list[list[int]], spelled: dict[int, str]) -> list[tuple[list[int], str, str]]:
+        """Put the symbols of each group's texts (of one language) into `spelled`; groups that failed as a whole come back."""
+        jobs = []
+        for members in groups:
+            utterances = [self.source.utterances[number] for number in members]
+            jobs.append({"language": utterances[0].language, "texts": [one.text for one in utterances]})
+        failed = []
+        for place, head, _ in self._run("spelling texts", "text", jobs, chunk=1):
+            if "rejected" in head:
+                failed.append((groups[place], head["rejected"], head["detail"]))
+                continue
+            for number, result in zip(groups[place], head["texts"], strict=True):
+                if "rejected" in result:
+                    self._set_aside(number, result["rejected"], result["detail"])
+                else:
+                    spelled[number] = result["spelled"]
+        return failed
 
     def _estimate(self, numbers: Sequence[int]) -> int:
         """Bytes that the clips will need at most; an error if the disk has less."""

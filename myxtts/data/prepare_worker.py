@@ -27,6 +27,9 @@ from myxtts.data.worker_pool import RESULT_HEAD
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.text.tokenizer import FrontEnd
 
+UNFORESEEN = (MemoryError, ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
+"""What a clip may still cause that no check of ours foresaw: it is set aside and reported, and must not stop the others."""
+
 Result = tuple[dict[str, Any], bytes]
 
 
@@ -66,7 +69,7 @@ def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
     """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
     try:
         return front_end.symbols_of(item["texts"], item["language"])
-    except TextError:
+    except (TextError, *UNFORESEEN):
         return item["texts"]
 
 
@@ -77,6 +80,8 @@ def _spell(front_end: FrontEnd, spelled_or_text: list[str] | str, language: str)
         return {"spelled": "".join(front_end.symbols_of([spelled_or_text], language)[0])}
     except TextError as error:
         return {"rejected": "text cannot be spoken", "detail": str(error)}
+    except UNFORESEEN as error:
+        return {"rejected": "text cannot be spoken", "detail": f"{type(error).__name__}: {error}"}
 
 
 def do_job(job: Callable[[Any], Result], item: Any) -> Result:
@@ -89,8 +94,7 @@ def do_job(job: Callable[[Any], Result], item: Any) -> Result:
         return {"rejected": "unusable", "detail": str(error)}, b""
     except OSError as error:
         return {"rejected": "missing", "detail": f"{item}: {error.strerror or error}"}, b""
-    except (MemoryError, ValueError, ArithmeticError, RuntimeError) as error:
-        # a file that our checks did not foresee must not stop the others; the report shows what happened
+    except UNFORESEEN as error:
         return {"rejected": "decoder failed", "detail": f"{item}: {type(error).__name__}: {error}"}, b""
 
 

@@ -141,6 +141,26 @@ def test_a_file_that_crashes_its_decoder_is_set_aside(tmp_path, monkeypatch):
     assert report.clips == 6
 
 
+def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypatch):
+    lines = make_corpus(tmp_path, 4)
+    write_metadata(tmp_path, lines | {"clip002": "deadly"})
+    (tmp_path / "deadly").mkdir()
+    (tmp_path / "deadly" / "sitecustomize.py").write_text(
+        "import os\n"
+        "from myxtts.text.tokenizer import FrontEnd\n"
+        "spell = FrontEnd.symbols_of\n"
+        "def symbols_of(self, texts, language):\n"
+        "    if 'deadly' in texts:\n"
+        "        os.abort()\n"
+        "    return spell(self, texts, language)\n"
+        "FrontEnd.symbols_of = symbols_of\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "deadly"))
+    report = prepare_corpus(tiny_config(), tmp_path)
+    assert [rejection.id for rejection in report.rejections] == ["clip002"]
+    assert report.clips == 3
+
+
 def test_two_runs_at_once_do_not_mix(tmp_path):
     make_corpus(tmp_path, 3)
     refused = []

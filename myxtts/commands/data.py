@@ -1,0 +1,295 @@
+"""`myxtts corpus`, `prepare`, `verify` and `stats`: from a folder of recordings to a cache that can be trusted.
+
+Exit codes: 0 done (verify: nothing wrong, or all repaired); 1 verify found damage and was not asked to repair it; 2 a mistake
+that can be mended, told in one message; 130 interrupted (`prepare` continues where it stopped when it is called again).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import CorpusError
+
+EXIT_DAMAGED = 1
+SHOWN_IDS = 10
+SHOWN_SYMBOLS = 20
+SHOWN_EVERY_SECONDS = 0.1
+
+
+def number_or_auto(text: str) -> int | str:
+    """A whole number, or the word auto."""
+    return text if text == "auto" else int(text)
+
+
+DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
+    "--cache-dir": ("cache_dir", None, "where prepared clips are kept"),
+    "--val-data": ("val_data", None, "folder of validation recordings"),
+    "--language": ("language", None, "language of clips whose metadata names none"),
+    "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
+    "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
+    "--sample-rate": ("sample_rate", number_or_auto, "Hz; auto: the most frequent rate of the recordings"),
+    "--n-mels": ("n_mels", int, "mel bands"),
+    "--hop-length": ("hop_length", int, "samples from one frame to the next"),
+    "--max-text-length": ("max_text_length", int, "symbols of the longest text"),
+    "--max-mel-frames": ("max_mel_frames", number_or_auto, "frames of the longest clip; auto: from the corpus"),
+    "--min-seconds": ("min_seconds", float, "shorter clips are set aside"),
+    "--max-seconds": ("max_seconds", float, "longer clips are set aside"),
+    "--num-workers": ("num_workers", number_or_auto, "processes; auto: one for each core"),
+}
+"""Flag → field of the section `data`, its type, its help."""
+
+
+def configure_corpus(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts corpus`."""
+    recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
+    asterisk = recipes.add_parser("asterisk", help="Debian's telephone prompts: en, es, fr, it, ru")
+    asterisk.add_argument("out", metavar="OUT", help="folder to write")
+    asterisk.add_argument("--languages", default="en", help="comma-separated; default: en")
+    asterisk.add_argument("--deb", action="append", metavar="FILE", help="a downloaded .deb file (may be repeated)")
+    asterisk.add_argument(
+        "--sounds-root", metavar="DIR", help="where the packages are unpacked; default: installed ones"
+    )
+    folder = recipes.add_parser("folder", help="a folder of recordings with same-named .txt files")
+    folder.add_argument("folder", metavar="FOLDER", help="recordings and texts, e.g. hello.wav and hello.txt")
+    folder.add_argument("out", metavar="OUT", nargs="?", help="folder to write; default: metadata.csv into FOLDER")
+    folder.add_argument("--language", default="en", help="language of the texts; default: en")
+    folder.add_argument("--speaker", default="speaker", help="name of the speaker")
+    folder.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
+
+
+def run_corpus(arguments: argparse.Namespace) -> int:
+    """Write a corpus and say what is in it."""
+    from myxtts.data.corpora import build_asterisk_corpus, build_folder_corpus
+    from myxtts.data.manifest import summarise_rejections
+
+    if arguments.recipe == "asterisk":
+        languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
+        with _progress() as progress:
+            summary = build_asterisk_corpus(
+                arguments.out,
+                languages,
+                debs=arguments.deb,
+                sounds_root=arguments.sounds_root,
+                progress=lambda done, total: progress("decoding prompts", done, total),
+            )
+    else:
+        summary = build_folder_corpus(
+            arguments.folder, arguments.out, arguments.language, arguments.speaker, copy_audio=arguments.copy
+        )
+    languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
+    _say(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
+    _say(f"speakers: {', '.join(summary.speakers)}")
+    if summary.rejected:
+        _say(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
+    return 0
+
+
+def configure_prepare(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts prepare`."""
+    _add_data_arguments(parser)
+
+
+def run_prepare(arguments: argparse.Namespace) -> int:
+    """Bring the cache of a corpus up to date."""
+    from myxtts.data.prepare import prepare_corpus
+
+    config = _data_config(arguments)
+    try:
+        with _progress() as progress:
+            report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
+    except KeyboardInterrupt:
+        sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
+        raise
+    outcome = report.outcome
+    done = {
+        "added": outcome.added,
+        "changed": outcome.changed,
+        "with a new text": outcome.retexted,
+        "removed": outcome.removed,
+        "unchanged": outcome.kept,
+    }
+    _say(
+        f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
+        f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
+    )
+    _say(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
+    if outcome.recovered:
+        _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")
+    if report.rejections:
+        _say(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if report.unknown_symbols:
+        shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
+        _say(f"characters without a symbol: {shown}")
+    _say(f"cache: {report.folder}")
+    return 0
+
+
+def configure_verify(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts verify`."""
+    _add_data_arguments(parser)
+    parser.add_argument("--fix", action="store_true", help="repair: damaged clips are prepared again")
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Check every record of a cache, and repair it with --fix."""
+    from myxtts.data.cache_location import find_cache
+    from myxtts.data.verify import verify_and_fix_cache
+
+    config = _data_config(arguments)
+    with _progress() as progress:
+        location = find_cache(config, arguments.data, progress)
+        report = verify_and_fix_cache(
+            location.folder,
+            arguments.fix,
+            config=config,
+            data_folder=arguments.data,
+            expected_settings=location.settings.to_dict(),
+            progress=progress,
+        )
+    for problem in report.problems:
+        _say(f"{problem.kind}: {problem.file}: {problem.detail}")
+    if report.damaged_ids:
+        more = f" and {len(report.damaged_ids) - SHOWN_IDS} more" if len(report.damaged_ids) > SHOWN_IDS else ""
+        _say(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
+    if report.is_clean:
+        _say(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
+        return 0
+    if report.is_repaired:
+        outcome = report.prepared.outcome
+        _say(f"repaired: {outcome.added + outcome.changed} clips prepared again, {outcome.kept} kept: {report.folder}")
+        return 0
+    _say(f"{len(report.problems)} problems in {report.folder}. Run `myxtts verify --fix` to repair them.")
+    return EXIT_DAMAGED
+
+
+def configure_stats(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts stats`."""
+    _add_data_arguments(parser)
+    parser.add_argument("--subset", choices=("train", "validation", "all"), default="all", help="default: all")
+    parser.add_argument("--png", metavar="FILE", help="write the histograms as a picture")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers as JSON")
+
+
+def run_stats(arguments: argparse.Namespace) -> int:
+    """Show what is in a corpus and which settings fit it; what is not prepared yet is prepared."""
+    from rich.console import Console
+
+    from myxtts.data.cache import open_cache
+    from myxtts.data.prepare import prepare_corpus
+    from myxtts.data.statistics import get_statistics, settings_to_paste, subset_clips
+    from myxtts.data.statistics_charts import histogram_lines, save_histograms
+
+    config = _data_config(arguments)
+    with _progress() as progress:
+        report = prepare_corpus(config, arguments.data, progress=progress)
+    cache = open_cache(report.folder)
+    statistics = get_statistics(cache, config, arguments.subset)
+    clips = subset_clips(cache, arguments.subset)
+    console = Console(file=sys.stdout)
+    _say(
+        f"{statistics['clips']} clips ({statistics['usable_clips']} within the limits), {statistics['hours'] * 60:.1f} minutes, "
+        f"{statistics['sample_rate']} Hz, {statistics['frames_per_second']:.1f} frames a second, {statistics['symbols']} symbols"
+    )
+    for table in _statistics_tables(statistics):
+        console.print(table)
+    for title, lengths in (("symbols", cache.token_counts[clips]), ("frames", cache.frame_counts[clips])):
+        _say(f"\n{title} of a clip")
+        _say("\n".join(histogram_lines(lengths)))
+    _say("\nrecommended settings")
+    _say(settings_to_paste(statistics["recommended"]))
+    if arguments.png:
+        charts = {"symbols of a clip": cache.token_counts[clips], "frames of a clip": cache.frame_counts[clips]}
+        save_histograms(arguments.png, charts)
+    if arguments.json:
+        _write_json(Path(arguments.json), statistics)
+    return 0
+
+
+def _statistics_tables(statistics: dict[str, Any]) -> list[Any]:
+    from rich.table import Table
+
+    lengths = Table("", *(name.replace("percentile_", "p") for name in statistics["mel_length"]))
+    for title, name in (("symbols", "text_length"), ("frames", "mel_length")):
+        lengths.add_row(title, *(f"{value:.0f}" for value in statistics[name].values()))
+    dropped = Table("limit", "drops clips")
+    for name, candidates in statistics["dropped"].items():
+        for limit, count in candidates.items():
+            dropped.add_row(f"{name} {limit}", str(count))
+    plans = Table("plan", "useful", "padding")
+    for name, waste in statistics["padding_waste"].items():
+        plans.add_row(name.replace("_", " "), f"{1 - waste:.1%}", f"{waste:.1%}")
+    return [lengths, dropped, plans]
+
+
+def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", nargs="?", help="folder of recordings; default: the bundled prompts")
+    parser.add_argument("--config", metavar="FILE", help="YAML file; flags win over it")
+    for flag, (field, convert, help_line) in DATA_OPTIONS.items():
+        parser.add_argument(flag, dest=field, type=convert, metavar=field.upper(), help=help_line)
+
+
+def _data_config(arguments: argparse.Namespace):
+    """The section `data` of the configuration file, with the flags that were given."""
+    from myxtts.config.load import load_config
+
+    given = vars(arguments)
+    overrides = {f"data.{field}": given[field] for field, _, _ in DATA_OPTIONS.values() if given[field] is not None}
+    if given["data"] is not None:
+        overrides["data.train_data"] = given["data"]
+    return load_config(arguments.config, overrides).data
+
+
+class _Progress:
+    """One bar for the stage that is running; calls may come thousands of times a second."""
+
+    def __init__(self, bar: Any):
+        self._bar, self._stage, self._task = bar, None, None
+        self._shown_at = 0.0
+
+    def announce(self, line: str) -> None:
+        """A line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False)
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._stage, self._task = stage, self._bar.add_task(stage, total=total)
+        now = time.monotonic()
+        if done == total or now - self._shown_at > SHOWN_EVERY_SECONDS:
+            self._bar.update(self._task, completed=done, total=total)
+            self._shown_at = now
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[_Progress]:
+    """A progress bar on standard error; a terminal shows it, a file gets nothing but the announced lines."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, soft_wrap=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield _Progress(bar)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise CorpusError(f"The statistics cannot be written. Received: {path} ({error.strerror}).") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")

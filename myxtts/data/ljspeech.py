@@ -1,0 +1,141 @@
+"""`LJSpeechDataset`: a folder of recordings in, batches, statistics and a verified cache out. A thin door to the parts.
+
+The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.data.feed.Feed`; this class
+gives plain `tf.data.Dataset`s of whole passes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from myxtts.batch import Batch
+from myxtts.config.config import DataConfig
+from myxtts.data.cache import Cache, open_cache
+from myxtts.data.cache_location import Progress, find_cache
+from myxtts.data.limits import resolved_max_mel_frames, usable_clips
+from myxtts.data.plan import Plan, build_plan, plan_kind
+from myxtts.data.prepare import prepare_corpus
+from myxtts.data.statistics import Subset, get_statistics, subset_clips
+from myxtts.data.verify import VerifyReport, verify_and_fix_cache
+from myxtts.errors import ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+SUBSETS = ("train", "validation", "all")
+AUTOMATIC_BATCH_SIZE = 16
+"""`batch_size: auto` is measured by the trainer; here it is what the configuration has by default."""
+
+
+class LJSpeechDataset:
+    """A corpus in LJSpeech's layout, or in any other that `myxtts.data.manifest` recognises."""
+
+    def __init__(
+        self,
+        data_path: str | Path | None = None,
+        config: DataConfig | None = None,
+        subset: Subset = "train",
+        progress: Progress | None = None,
+    ):
+        """`data_path` None: `config.train_data`, or the bundled prompts. `progress(stage, done, total)` shows preparing."""
+        if subset not in SUBSETS:
+            raise ConfigError(f"Unknown subset. Received: {subset!r}. Expected one of: {', '.join(SUBSETS)}.")
+        self.data_path, self.subset = data_path, subset
+        self.config = config if config is not None else DataConfig()
+        self._progress = progress
+
+    @cached_property
+    def cache(self) -> Cache:
+        """The prepared cache; preparing happens here, once."""
+        return open_cache(prepare_corpus(self.config, self.data_path, progress=self._progress).folder)
+
+    def clips(self) -> np.ndarray:
+        """Numbers in the cache of the subset's clips that are within the configured limits: int32, ascending."""
+        usable, _ = usable_clips(self.cache, self.config.max_text_length, self._max_mel_frames())
+        return np.intersect1d(usable, subset_clips(self.cache, self.subset))
+
+    def plan(self, seed: int = 1234, full: bool = True) -> Plan:
+        """The plan of the subset's batches; `full` False: a plan with one clip a row."""
+        kind = plan_kind(self.config)
+        if not full and kind == "packed":
+            if self.config.plan == "packed":
+                raise ConfigError(
+                    "data.plan: packed puts several clips into a row, which four plain tensors cannot tell. "
+                    "Use create_tf_dataset(full=True), or data.plan: fixed, buckets or dynamic."
+                )
+            kind = "fixed"
+        clips = self.clips()
+        if not len(clips):
+            raise CorpusError(f"No clip of the subset {self.subset!r} in {self.cache.folder} is within the limits.")
+        return build_plan(
+            kind,
+            self.cache.frame_counts,
+            self.cache.token_counts,
+            clips=clips,
+            batch_size=AUTOMATIC_BATCH_SIZE if self.config.batch_size == "auto" else self.config.batch_size,
+            max_text_length=self.config.max_text_length,
+            max_mel_frames=self._max_mel_frames(),
+            num_buckets=self.config.num_buckets,
+            gap_frames=self.config.gap_frames,
+            gap_tokens=self.config.gap_tokens,
+            n_mels=self.cache.mel.n_mels,
+            reference_frames=self.config.reference_frames if len(self.cache.speakers) > 1 and full else 0,
+            seed=seed,
+        )
+
+    def create_tf_dataset(self, full: bool = False, passes: int = 1, seed: int = 1234) -> tf.data.Dataset:
+        """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
+
+        `full` gives whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has them.
+        Every clip comes once a pass, in another order in each; the last batch of a shape is filled with rows of length 0.
+        """
+        from myxtts.data.feed import SegmentReader
+        from myxtts.data.tf_native_loader import LoaderOptions, made_ready
+
+        plan = self.plan(seed, full)
+        reader = SegmentReader(self.cache, plan, self.config, plan.clips)
+        dataset = None
+        for pass_number in range(passes):
+            segment = dataclasses.replace(plan, seed=seed + pass_number).single_pass()
+            for number in range(len(plan.shapes)):
+                if not len(segment.rows[number]):
+                    continue
+                part = reader.host_dataset(segment, number)
+                dataset = part if dataset is None else dataset.concatenate(part)
+        if not full:
+            dataset = dataset.map(_plain_tensors, num_parallel_calls=1, deterministic=True)
+        return made_ready(dataset, LoaderOptions.from_config(self.config))
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Lengths, drops, padding of each plan, recommended settings (`myxtts.data.statistics`)."""
+        return get_statistics(self.cache, self.config, self.subset)
+
+    def verify_and_fix_cache(self, fix: bool = True) -> VerifyReport:
+        """Check the prepared cache record by record, and repair what is damaged."""
+        location = find_cache(self.config, self.data_path, self._progress)
+        report = verify_and_fix_cache(
+            location.folder,
+            fix,
+            config=self.config,
+            data_folder=self.data_path,
+            expected_settings=location.settings.to_dict(),
+            progress=self._progress,
+        )
+        if report.is_repaired:
+            self.__dict__.pop("cache", None)  # the opened one may be of an older generation
+        return report
+
+    def _max_mel_frames(self) -> int:
+        return resolved_max_mel_frames(
+            self.cache, self.config.max_mel_frames, self.config.max_text_length, plan_kind(self.config)
+        )
+
+
+def _plain_tensors(batch: Batch) -> tuple[Any, Any, Any, Any]:
+    """Text, mel and their lengths, of rows that hold one clip."""
+    return batch.tokens, batch.mel, batch.text_lengths[:, 0], batch.mel_lengths[:, 0]

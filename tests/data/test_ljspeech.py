@@ -1,0 +1,112 @@
+"""The promised facade: batches of four tensors, statistics, a verified cache."""
+
+import numpy as np
+import pytest
+from tiny_corpus import make_corpus, tiny_config, write_metadata
+
+from myxtts.batch import Batch
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.errors import ConfigError
+
+CLIPS = 10
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = make_corpus(folder, CLIPS)
+    held_out = {clip_id: lines.pop(clip_id) for clip_id in ("clip001", "clip004")}
+    write_metadata(folder, lines, "metadata_train.csv")
+    write_metadata(folder, held_out, "metadata_eval.csv")
+    return folder
+
+
+def dataset(corpus, subset="train", **changes):
+    return LJSpeechDataset(
+        corpus, tiny_config(**({"batch_size": 4, "max_text_length": 40, "max_mel_frames": 96} | changes)), subset
+    )
+
+
+def test_a_batch_unpacks_as_text_mel_and_their_lengths(corpus):
+    text, mel, text_lengths, mel_lengths = next(iter(dataset(corpus).create_tf_dataset()))
+    assert (text.shape, text.dtype.name) == ((4, 40), "int32")
+    assert (mel.shape, mel.dtype.name) == ((4, 96, 80), "float32")
+    assert (text_lengths.shape, text_lengths.dtype.name) == ((4,), "int32")
+    assert (mel_lengths.shape, mel_lengths.dtype.name) == ((4,), "int32")
+
+
+def test_the_shapes_are_static(corpus):
+    spec = dataset(corpus, pad_to_fixed_length=True).create_tf_dataset().element_spec
+    assert [each.shape.as_list() for each in spec] == [[4, 40], [4, 96, 80], [4], [4]]
+
+
+def test_every_clip_comes_once_a_pass(corpus):
+    data = dataset(corpus)
+    seen = [
+        mel[row, :length].numpy()
+        for _, mel, _, lengths in data.create_tf_dataset()
+        for row, length in enumerate(lengths.numpy())
+        if length
+    ]
+    expected = [np.array(data.cache.clip_frames(clip)) for clip in data.clips()]
+    assert len(seen) == CLIPS - 2
+    assert sorted(frames.tobytes() for frames in seen) == sorted(frames.tobytes() for frames in expected)
+
+
+def test_two_passes_hold_every_clip_twice_in_different_orders(corpus):
+    lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(passes=2)])
+    first, second = lengths[:8], lengths[8:]
+    assert sorted(first) == sorted(second)
+    assert list(first) != list(second)
+
+
+def test_subsets_are_the_lists_of_the_corpus(corpus):
+    def ids(subset):
+        data = dataset(corpus, subset)
+        return {data.cache.ids[clip] for clip in data.clips()}
+
+    assert ids("validation") == {"clip001", "clip004"}
+    assert ids("train") | ids("validation") == ids("all")
+    assert not ids("train") & ids("validation")
+
+
+def test_full_gives_whole_batches_in_packed_rows(corpus):
+    batch = next(iter(dataset(corpus, max_mel_frames=256, max_text_length=60).create_tf_dataset(full=True)))
+    assert isinstance(batch, Batch)
+    assert batch.clips.shape[1] > 1
+
+
+def test_packed_rows_are_not_squeezed_into_four_tensors(corpus):
+    with pytest.raises(ConfigError, match="full=True"):
+        dataset(corpus, plan="packed").create_tf_dataset()
+
+
+def test_buckets_give_batches_of_their_own_shapes(corpus):
+    batches = list(dataset(corpus, plan="buckets", num_buckets=2, batch_size=2).create_tf_dataset())
+    assert len({mel.shape[1] for _, mel, _, _ in batches}) == 2
+
+
+def test_statistics_have_the_promised_names(corpus):
+    stats = dataset(corpus).get_statistics()
+    assert stats["text_length"]["max"] >= stats["text_length"]["percentile_50"]
+    assert stats["mel_length"]["percentile_99"] <= stats["mel_length"]["max"]
+    assert {"min", "mean", "max", "percentile_50", "percentile_90", "percentile_95", "percentile_99"} == set(
+        stats["mel_length"]
+    )
+
+
+def test_the_cache_is_verified_and_repaired(corpus):
+    data = dataset(corpus, loudness_db=-20.0)
+    path = data.cache.frames_path
+    content = bytearray(path.read_bytes())
+    content[5000] ^= 1
+    path.write_bytes(content)
+    assert not dataset(corpus, loudness_db=-20.0).verify_and_fix_cache(fix=False).is_clean
+    assert data.verify_and_fix_cache(fix=True).is_repaired
+    assert data.verify_and_fix_cache(fix=False).is_clean
+    assert data.cache.num_clips == CLIPS
+
+
+def test_an_unknown_subset_is_refused(corpus):
+    with pytest.raises(ConfigError, match="train, validation, all"):
+        LJSpeechDataset(corpus, subset="trian")
