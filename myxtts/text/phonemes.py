@@ -20,7 +20,7 @@ from typing import Any
 from myxtts.errors import TextError
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import TONES, Segmenter
-from myxtts.text.scripts import is_foreign
+from myxtts.text.scripts import SPEAKABLE_BY_ESPEAK, is_foreign
 
 INSTALL_LINE = 'pip install "myxtts[phonemes]"'
 
@@ -41,6 +41,7 @@ _ALIASES = {
 """Usual codes that espeak-ng spells otherwise. Plain `en` is American because the bundled corpus is."""
 
 _SWITCH_FLAG = re.compile(r"\([a-z][a-zA-Z0-9-]*\)")
+_LOOSE_MARK = re.compile(r"(?<!\w)[-.,:]|[-.,:](?!\w)|_")
 _LONG_WORD = re.compile(r"\S{31,}")
 _LONGEST_WORD_BYTES = 120
 """espeak-ng drops the end of a longer word, or ends the process (`a.a.a.…` of 400 bytes: stack smashing detected)."""
@@ -69,6 +70,7 @@ class _Engine:
         return self.segmenter.spell(text, lambda span: self._speak_with(span, lexicon))
 
     def _speak(self, span: str) -> str:
+        span = _LOOSE_MARK.sub(" ", span.translate(SPEAKABLE_BY_ESPEAK))
         span = _INITIALISM.sub(r"\1.", _LONG_WORD.sub(_cut_long_word, span))
         raw = self._library.text_to_phonemes(span)
         sounds = unicodedata.normalize("NFC", _SWITCH_FLAG.sub("", raw.replace("_", ""))).translate(_FROM_ESPEAK)

@@ -37,13 +37,35 @@ _PRIVATE_LETTERS = {"piqd": range(0xF8D0, 0xF900)}
 """Klingon is written in the private use area."""
 
 
+READABLE_SIGNS = "%+=&@$€£¥₹°#<>×÷"
+"""Signs that espeak-ng names in the language of the text."""
+
+
+class _Speakable(dict):
+    """A `str.translate` table of what espeak-ng may see: letters, marks, digits; signs on their own; nothing else.
+
+    Other signs have no sound, and some end the process (`/-i` in Vietnamese: segmentation fault in 1.52).
+    """
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if unicodedata.category(character)[0] in "LMN" or character in "'-.,:\u200c\u200d":
+            self[code] = character
+        else:
+            self[code] = f" {character} " if character in READABLE_SIGNS else " "
+        return self[code]
+
+
+SPEAKABLE_BY_ESPEAK = _Speakable()
+
+
 def is_foreign(language: str, character: str) -> bool:
     """Whether a character has no sound in a language: an emoji, an unassigned code, a letter of another script."""
     category = unicodedata.category(character)
     if category == "Co":
         return ord(character) not in _PRIVATE_LETTERS.get(language, ())
-    if category in ("So", "Sk", "Cn", "Cs"):
-        return character != "°"
+    if category[0] == "S" or category in ("Cn", "Cs"):
+        return character not in READABLE_SIGNS
     if category[0] in "LM":
         return script_of(character) not in _scripts_of(language)
     return False

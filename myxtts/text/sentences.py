@@ -1,7 +1,7 @@
 """Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
 
-A sentence that is too long is cut at clauses, then between words, then inside a word; pieces of one sentence are about equally
-long. Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the length of the text.
+A sentence that is too long is cut at clauses, then between words, then inside a word.
+Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the length of the text.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
@@ -118,29 +118,36 @@ def _join_wordless(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def _shorten(sentence: str, max_characters: int) -> list[str]:
-    """A sentence as pieces of about equal length, each within the limit."""
+    """A sentence as pieces within the limit, cut at the strongest boundaries that make them short enough."""
     if len(sentence) <= max_characters:
         return [sentence]
-    count = math.ceil(len(sentence) / max_characters)
-    goal = min(max_characters, math.ceil(1.2 * len(sentence) / count))
-    return _pack(_atoms(sentence, goal, (_STRONG_CLAUSE, _WEAK_CLAUSE, _SPACE)), goal)
+    pieces = _pack(_atoms(sentence, max_characters, (_STRONG_CLAUSE, _WEAK_CLAUSE)), max_characters)
+    return [piece.strip() for piece in pieces if piece.strip()]
 
 
-def _atoms(text: str, goal: int, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
-    """Parts within the goal, cut at the strongest boundary that makes them short enough; white space stays with its part."""
-    if len(text) <= goal:
+def _atoms(text: str, limit: int, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
+    """Parts within the limit: clauses where they fit, else runs of words; white space stays with its part."""
+    if len(text) <= limit:
         yield text
-    elif not cuts:
-        yield from _chop(text, goal)
+    elif cuts:
+        for part in _cut(text, cuts[0]):
+            yield from _atoms(part, limit, cuts[1:])
     else:
-        start = 0
-        for match in cuts[0].finditer(text):
-            yield from _atoms(text[start : match.end()], goal, cuts[1:])
-            start = match.end()
-        yield from _atoms(text[start:], goal, cuts[1:])
+        goal = min(limit, math.ceil(1.2 * len(text) / math.ceil(len(text) / limit)))  # no short rest at the end
+        words = (piece for word in _cut(text, _SPACE) for piece in _chop(word, goal))
+        yield from _pack(words, goal)
+
+
+def _cut(text: str, boundary: re.Pattern[str]) -> Iterator[str]:
+    start = 0
+    for match in boundary.finditer(text):
+        yield text[start : match.end()]
+        start = match.end()
+    yield text[start:]
 
 
 def _pack(atoms: Iterable[str], goal: int) -> list[str]:
+    """Neighbours joined as long as they fit."""
     packed, length, held = [], 0, []
     for atom in atoms:
         if held and length + len(atom.rstrip()) > goal:
@@ -148,8 +155,7 @@ def _pack(atoms: Iterable[str], goal: int) -> list[str]:
             held, length = [], 0
         held.append(atom)
         length += len(atom)
-    packed.append("".join(held))
-    return [piece.strip() for piece in packed if piece.strip()]
+    return [*packed, "".join(held)]
 
 
 def _chop(text: str, goal: int) -> Iterator[str]:
