@@ -50,7 +50,8 @@ class FlowDecoder(keras.layers.Layer):
     """Velocity (rows, frames, n_mels) at a flow time of each clip."""
 
     def __init__(self, n_mels: int, channels: int, layers: int, dilations: tuple[int, ...], **kwargs):
-        super().__init__(**kwargs)
+        # Flow time stays float32 in mixed precision: its sines need more digits than half a float has.
+        super().__init__(autocast=False, **kwargs)
         self.n_mels = n_mels
         self.channels = channels
         self.layers = layers

@@ -43,8 +43,9 @@ class MaskedConv1D(keras.layers.Layer):
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer="glorot_uniform")
         self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
 
-    def call(self, values, mask):
-        masked = values * tf.cast(mask, values.dtype)
+    def call(self, values, keep):
+        """`keep` (rows, size, 1) is 1 on clips. (Not called mask: Keras has a meaning of its own for that name.)"""
+        masked = values * tf.cast(keep, values.dtype)
         kernel = tf.cast(self.kernel, values.dtype)
         convolved = tf.nn.conv1d(masked, kernel, stride=1, padding="SAME", dilations=self.dilation)
         return tf.nn.bias_add(convolved, tf.cast(self.bias, values.dtype))

@@ -1,0 +1,19 @@
+"""What several test modules share."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def bundled_cache(tmp_path_factory):
+    """The bundled corpus, prepared once for all tests."""
+    from myxtts.config.config import DataConfig
+    from myxtts.data.cache import open_cache
+    from myxtts.data.prepare import prepare_corpus
+
+    folder = tmp_path_factory.mktemp("bundled-cache")
+    report = prepare_corpus(DataConfig(cache_dir=str(folder)))
+    return open_cache(report.folder)

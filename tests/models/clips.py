@@ -1,0 +1,102 @@
+"""Clips made by code, laid out alone, padded, or packed beside others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.batch import NO_CLIP, Batch
+from myxtts.models.spec import ModelSpec
+from myxtts.models.xtts import XTTS
+
+N_MELS = 20
+NUM_SYMBOLS = 30
+GAP_FRAMES = 4
+GAP_TOKENS = 2
+
+
+@dataclass(frozen=True)
+class Clip:
+    number: int
+    tokens: np.ndarray
+    mel: np.ndarray
+    speaker: int
+    language: int
+    reference: np.ndarray
+
+
+def make_clips(count: int, seed: int = 0) -> list[Clip]:
+    """Clips whose mels follow their symbols, so that there is something to align."""
+    random = np.random.default_rng(seed)
+    sounds = random.normal(size=(NUM_SYMBOLS, N_MELS))
+    clips = []
+    for number in range(count):
+        tokens = random.integers(2, NUM_SYMBOLS, random.integers(3, 9)).astype(np.int32)
+        durations = random.integers(4, 9, len(tokens))
+        mel = np.repeat(sounds[tokens], durations, axis=0) + 0.1 * random.normal(size=(durations.sum(), N_MELS))
+        reference = random.normal(size=(16, N_MELS)).astype(np.float32)
+        clips.append(Clip(number, tokens, mel.astype(np.float32), number % 2, number % 2, reference))
+    return clips
+
+
+def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_references: bool = True) -> Batch:
+    """A batch with the given clips in each row, with gaps between them."""
+    shape = (len(rows), slots)
+    values = {
+        "tokens": np.zeros((len(rows), tokens), np.int32),
+        "mel": np.zeros((len(rows), frames, N_MELS), np.float32),
+        "text_lengths": np.zeros(shape, np.int32),
+        "mel_lengths": np.zeros(shape, np.int32),
+        "token_starts": np.zeros(shape, np.int32),
+        "frame_starts": np.zeros(shape, np.int32),
+        "clips": np.full(shape, NO_CLIP, np.int32),
+        "speakers": np.zeros(shape, np.int32),
+        "languages": np.zeros(shape, np.int32),
+        "references": np.zeros((*shape, 16 if has_references else 0, N_MELS), np.float32),
+    }
+    for row, clips in enumerate(rows):
+        token, frame = 0, 0
+        for slot, clip in enumerate(clips):
+            values["tokens"][row, token : token + len(clip.tokens)] = clip.tokens
+            values["mel"][row, frame : frame + len(clip.mel)] = clip.mel
+            values["text_lengths"][row, slot] = len(clip.tokens)
+            values["mel_lengths"][row, slot] = len(clip.mel)
+            values["token_starts"][row, slot], values["frame_starts"][row, slot] = token, frame
+            values["clips"][row, slot] = clip.number
+            values["speakers"][row, slot], values["languages"][row, slot] = clip.speaker, clip.language
+            if has_references:
+                values["references"][row, slot] = clip.reference
+            token += len(clip.tokens) + GAP_TOKENS
+            frame += len(clip.mel) + GAP_FRAMES
+    return Batch(**{name: tf.constant(value) for name, value in values.items()})
+
+
+def tiny_spec(num_speakers: int = 2, dropout: float = 0.0) -> ModelSpec:
+    return ModelSpec(
+        num_symbols=NUM_SYMBOLS,
+        num_languages=2,
+        num_speakers=num_speakers,
+        n_mels=N_MELS,
+        text_channels=16,
+        text_layers=2,
+        text_heads=2,
+        decoder_channels=16,
+        decoder_layers=4,
+        speaker_channels=8,
+        dropout=dropout,
+        condition_dropout=dropout,
+    )
+
+
+def tiny_model(num_speakers: int = 2, dropout: float = 0.0, dtype: str = "float32", seed: int = 3) -> XTTS:
+    """A small network whose weights are all random: the zeros that training starts with would hide differences."""
+    model = XTTS(tiny_spec(num_speakers, dropout), dtype=dtype)
+    model.build()
+    random = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        scale = 0.3 if len(variable.shape) > 1 else 0.1
+        noise = scale * random.normal(size=variable.shape)
+        variable.assign(noise + (1.0 if variable.path.endswith("scale") else 0.0))
+    return model
