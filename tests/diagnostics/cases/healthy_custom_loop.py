@@ -14,7 +14,8 @@ mels = rng.normal(size=(480, 64, 80)).astype(np.float32)
 targets = np.tanh(mels[:, :, ::-1]).astype(np.float32)
 
 dataset = tf.data.Dataset.from_tensor_slices((mels, targets))
-dataset = dataset.cache().shuffle(480, seed=2).batch(16, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+dataset = dataset.cache().shuffle(480, seed=2).repeat()
+dataset = dataset.batch(16, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
 model = tf.keras.Sequential(
     [
@@ -37,10 +38,7 @@ def train_step(inputs, outputs):
     return loss
 
 
-step = 0
-for epoch in range(5):
-    for inputs, outputs in dataset:
-        loss = train_step(inputs, outputs)
-        step += 1
-        if step % 25 == 0:
-            print(f"step {step}: loss {float(loss):.4f}")
+for step, (inputs, outputs) in enumerate(dataset.take(150), start=1):
+    loss = train_step(inputs, outputs)
+    if step % 25 == 0:
+        print(f"step {step}: loss {float(loss):.4f}")
