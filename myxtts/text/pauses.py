@@ -134,9 +134,10 @@ def is_speakable(symbol: str) -> bool:
 
     Digits and emoji may not: nobody could hear what the model made of them, so they are counted as unknown instead.
     """
-    if symbol in PAUSE_SYMBOLS or symbol in (WORD_BOUNDARY, "'", ZERO_WIDTH_NON_JOINER) or symbol in TONES:
-        return True
-    return len(symbol) == 1 and unicodedata.category(symbol)[0] in "LM"
+    if len(symbol) != 1:
+        return False
+    is_sign = symbol in PAUSE_SYMBOLS or symbol in (WORD_BOUNDARY, "'", ZERO_WIDTH_NON_JOINER) or symbol in TONES
+    return is_sign or unicodedata.category(symbol)[0] in "LM"
 
 
 def is_sound(symbol: str) -> bool:

@@ -44,15 +44,16 @@ _SWITCH_FLAG = re.compile(r"\([a-z][a-zA-Z0-9-]*\)")
 _LOOSE_MARK = re.compile(r"(?<!\w)[-.,:]|[-.,:](?!\w)|_")
 _LONG_WORD = re.compile(r"\S{31,}")
 _LONGEST_WORD_BYTES = 120
-"""espeak-ng drops the end of a longer word, or ends the process (`a.a.a.…` of 400 bytes: stack smashing detected)."""
+"""espeak-ng leaves out the end of a longer word."""
 _FROM_ESPEAK = str.maketrans(
     {".": "\u0323", "?": "ʔ", ":": "ː", "`": "ʼ", "^": "ʲ"}
     | dict.fromkeys('_-‿\u200d"#+[]')
     | {str(digit): TONES[digit] for digit in range(10)}
 )
 """A few languages have signs of espeak-ng's own alphabet left in their IPA. They must not look like the end of a sentence."""
-_INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.)+[^\W\d_])(?![\w.])")
-"""`U.S.A`, `p.m`: espeak-ng spells them only with a dot at the end."""
+_INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.){1,9}[^\W\d_])(?![\w.])")
+"""`U.S.A`, `p.m`: espeak-ng spells them only with a dot at the end, and ends the process where many come in one call."""
+_OTHER_DOT = re.compile(r"(?<!\d)\.|\.(?!\d)")
 
 
 class _Engine:
@@ -71,8 +72,16 @@ class _Engine:
 
     def _speak(self, span: str) -> str:
         span = _LOOSE_MARK.sub(" ", span.translate(SPEAKABLE_BY_ESPEAK))
-        span = _INITIALISM.sub(r"\1.", _LONG_WORD.sub(_cut_long_word, span))
-        raw = self._library.text_to_phonemes(span)
+        if "." not in span:
+            return self._call(span)
+        parts = _INITIALISM.split(span)
+        spoken = [
+            self._call(f"{part}." if index % 2 else _OTHER_DOT.sub(" ", part)) for index, part in enumerate(parts)
+        ]
+        return " ".join(sound for sound in spoken if sound)
+
+    def _call(self, words: str) -> str:
+        raw = self._library.text_to_phonemes(_LONG_WORD.sub(_cut_long_word, words))
         sounds = unicodedata.normalize("NFC", _SWITCH_FLAG.sub("", raw.replace("_", ""))).translate(_FROM_ESPEAK)
         return " ".join(sounds.split())
 
