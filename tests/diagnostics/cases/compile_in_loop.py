@@ -22,3 +22,4 @@ for stage in range(9):
     history = model.fit(mels, mels, batch_size=16, epochs=1, verbose=0)
     frozen.trainable = True
     print(f"stage {stage}: {history.history['loss'][0]:.4f}")
+print("weights", model.count_params())

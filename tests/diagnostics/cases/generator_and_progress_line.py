@@ -26,7 +26,7 @@ dataset = dataset.repeat().batch(16).prefetch(2)
 model = tf.keras.Sequential(
     [
         tf.keras.Input((128, 80)),
-        tf.keras.layers.Conv1D(96, 5, padding="same", activation="relu"),
+        tf.keras.layers.Conv1D(64, 3, padding="same", activation="relu"),
         tf.keras.layers.Dense(80),
     ]
 )
