@@ -23,9 +23,11 @@ from myxtts.errors import AudioError, ConfigError
 
 MEL_VERSION = 1
 """Part of the fingerprint: raised when the same numbers would give another mel."""
-FRAMES_AT_ONCE = 64
-"""Frames transformed together: small enough that frames and spectra stay in the processor's cache."""
-# scipy transforms several rows in one SIMD register: 5 times as fast as numpy.fft for float32 rows of 1024.
+FRAMES_AT_ONCE = 32
+"""Frames transformed together: their spectra stay in the processor's cache, and in memory that need not be fetched anew from
+the system (half the time of 64 or more). scipy transforms several rows in one SIMD register: 5 times as fast as numpy.fft."""
+FILTER_BLOCKS = 3
+"""Low bands look at few bins and high bands at many: three small products instead of one that is mostly zeros."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,18 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
         )
     left = spec.n_fft // 2
     padded = np.pad(samples, (left, spec.n_fft - left), mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length][
-        : num_frames(len(samples), spec)
-    ]
-    window, filterbank = analysis_window(spec), mel_filterbank(spec)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length]
+    frames = frames[: num_frames(len(samples), spec)]
+    window, blocks = analysis_window(spec), _filter_blocks(spec)
     mel = np.empty((len(frames), spec.n_mels), np.float32)
+    windowed = np.empty((FRAMES_AT_ONCE, spec.n_fft), np.float32)
+    magnitudes = np.empty((FRAMES_AT_ONCE, 1 + left), np.float32)
     for start in range(0, len(frames), FRAMES_AT_ONCE):
-        spectrum = scipy.fft.rfft(frames[start : start + FRAMES_AT_ONCE] * window, overwrite_x=True)
-        # |z| by squares: without AVX-512, numpy's abs of complex64 calls hypot for each number
-        magnitude = spectrum.real**2
-        magnitude += spectrum.imag**2
-        np.sqrt(magnitude, out=magnitude)
-        np.matmul(magnitude, filterbank, out=mel[start : start + FRAMES_AT_ONCE])
+        piece = frames[start : start + FRAMES_AT_ONCE]
+        spectrum = scipy.fft.rfft(np.multiply(piece, window, out=windowed[: len(piece)]), overwrite_x=True)
+        magnitude = np.abs(spectrum, out=magnitudes[: len(piece)])
+        for bands, bins, weights in blocks:
+            mel[start : start + FRAMES_AT_ONCE, bands] = magnitude[:, bins] @ weights
     np.maximum(mel, np.float32(spec.log_floor), out=mel)
     return np.log(mel, out=mel)
 
@@ -133,6 +135,21 @@ def mel_filterbank(spec: MelSpec) -> np.ndarray:
     falling = (high - bin_hz[:, None]) / (high - centre)
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     return _read_only(triangles * (2.0 / (high - low)))
+
+
+@functools.lru_cache(maxsize=8)
+def _filter_blocks(spec: MelSpec) -> list[tuple[slice, slice, np.ndarray]]:
+    """The filterbank in `FILTER_BLOCKS` parts: bands, the bins that they look at, and the weights (bins, bands)."""
+    filterbank = mel_filterbank(spec)
+    blocks = []
+    for bands in np.array_split(np.arange(spec.n_mels), FILTER_BLOCKS):
+        band_slice = slice(int(bands[0]), int(bands[-1]) + 1)
+        used = np.flatnonzero(filterbank[:, band_slice].any(axis=1))
+        bin_slice = (
+            slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)
+        )  # bands between two bins are empty
+        blocks.append((band_slice, bin_slice, _read_only(filterbank[bin_slice, band_slice])))
+    return blocks
 
 
 LINEAR_HZ_PER_MEL = 200.0 / 3
