@@ -1,0 +1,156 @@
+"""Where speech goes: chunks of samples in, a finished file (or a stream) out, in bounded memory.
+
+A file is written beside its place and renamed when it is whole; whatever goes wrong, nothing half-written stays behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+import soundfile
+
+from myxtts.audio.files import FORMATS, MP3_RATES, WRITE_SAMPLES
+from myxtts.errors import AudioError
+
+
+def resolve_format(path: str | Path | None, format: str | None) -> str:
+    """The format that was asked for, else the one that the file's name says."""
+    name = format or (Path(path).suffix[1:].lower() if path is not None else "wav")
+    if name not in FORMATS:
+        received = f"{name!r}" if name else f"a file name without an extension ({Path(path).name!r})"
+        raise AudioError(
+            f"Unknown audio format. Received: {received}. Expected one of: {', '.join(FORMATS)}; "
+            "name the file so, or give --format.",
+            "not audio",
+        )
+    return name
+
+
+class AudioFileWriter:
+    """Takes chunks and leaves a whole file at `path`, or none: `with AudioFileWriter(path, 16000) as file: file.write(chunk)`."""
+
+    def __init__(self, path: str | Path, sample_rate: int, format: str | None = None):
+        self.path = Path(path)
+        self.sample_rate = sample_rate
+        self.num_samples = 0
+        self._container, self._coding = FORMATS[resolve_format(path, format)]
+        if self._container == "MP3" and sample_rate not in MP3_RATES:
+            raise AudioError(f"MP3 has no sample rate of {sample_rate} Hz. Write wav, flac or ogg.", "not audio")
+        if not self.path.parent.is_dir():
+            raise AudioError(f"The folder {self.path.parent} does not exist. Make it first.", "missing")
+        if self.path.exists() and not self.path.is_file():
+            raise AudioError(f"{self.path} is not a file that can be replaced.", "missing")
+        self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+
+    def __enter__(self) -> AudioFileWriter:
+        try:
+            self._stream = _Stream(open(self._beside, "w+b"))
+        except OSError as error:
+            raise self._failure(error) from None
+        self._sound = soundfile.SoundFile(self._stream, "w", self.sample_rate, 1, self._coding, format=self._container)
+        return self
+
+    def write(self, samples: np.ndarray) -> None:
+        """Append samples (samples,); louder ones than full scale are clipped."""
+        for start in range(0, len(samples), WRITE_SAMPLES):
+            self._sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
+        self._stream.flush()
+        if self._stream.error is not None:
+            raise self._failure(self._stream.error)
+        self.num_samples += len(samples)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._sound.close()
+            self._stream.close()
+            if kind is None and self._stream.error is not None:
+                raise self._failure(self._stream.error)
+            if kind is None:
+                os.replace(self._beside, self.path)
+        except OSError as failure:
+            raise self._failure(failure) from None
+        finally:
+            self._beside.unlink(missing_ok=True)
+
+    def _failure(self, error: OSError) -> AudioError:
+        return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")
+
+
+class _Stream:
+    """A file for libsndfile, whose callbacks cannot raise: the first error is kept, and everything after it dropped."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        self._try(lambda: self._file.write(data))
+        return len(data)
+
+    def flush(self) -> None:
+        self._try(self._file.flush)
+
+    def close(self) -> None:
+        self._try(self._file.close)
+
+    def read(self, count: int = -1) -> bytes:
+        return self._file.read(count)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._try(lambda: self._file.seek(offset, whence))
+        return self.tell()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def _try(self, action) -> None:
+        if self.error is None:
+            try:
+                action()
+            except OSError as error:
+                self.error = error
+
+
+class RawWriter:
+    """16-bit little-endian samples without a header, to a pipe, as soon as they come."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream = stream
+        self.num_samples = 0
+
+    def write(self, samples: np.ndarray) -> None:
+        """Send samples on their way."""
+        self._stream.write((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
+        self._stream.flush()
+        self.num_samples += len(samples)
+
+
+@contextmanager
+def open_output(
+    path: str | Path | None, sample_rate: int, format: str | None, stream: BinaryIO
+) -> Iterator[AudioFileWriter | RawWriter]:
+    """A writer for `path`, or for `stream` if that is None: raw as it comes, other formats whole at the end."""
+    name = resolve_format(path, format)
+    if path is not None:
+        with AudioFileWriter(path, sample_rate, name) as writer:
+            yield writer
+    elif name == "raw":
+        yield RawWriter(stream)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / f"speech.{name}"
+            with AudioFileWriter(whole, sample_rate, name) as writer:
+                yield writer
+            with whole.open("rb") as file:
+                shutil.copyfileobj(file, stream)
+            stream.flush()

@@ -1,0 +1,277 @@
+"""The voice folder: what a trained voice is on disk. Written whole or not at all; read from strangers without running anything.
+
+my-voice/
+  voice.json       `VoiceDescription`: network, symbols, front end, languages, speakers, mel, licence, defaults
+  weights.npz      the network's weights, and the vectors of the named speakers
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+import myxtts
+from myxtts.audio.mel import MelSpec
+from myxtts.config.config import STRICT
+from myxtts.errors import MyXTTSError, VoiceError
+from myxtts.models.spec import ModelSpec
+from myxtts.synthesis.weights_file import count_weights, write_weights
+from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
+
+FORMAT = "myxtts-voice"
+FORMAT_VERSION = 1
+DESCRIPTION_NAME = "voice.json"
+WEIGHTS_NAME = "weights.npz"
+SPEAKER_VECTORS = "speaker_vectors"
+"""Name in the weights file of the named speakers' vectors (speakers, speaker_channels)."""
+MOST_DESCRIPTION_BYTES = 64 << 20
+"""A lexicon may be large; anything beyond this is not a voice."""
+LARGEST_DIMENSION = 8192
+MOST_LAYERS = 64
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class Defaults:
+    """What is used where the caller says nothing."""
+
+    steps: Annotated[int, Field(ge=1, le=100)] = 10
+    """Euler steps of the decoder."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.667
+    """Size of the noise that the decoder starts from."""
+    duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
+    """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class VoiceDescription:
+    """Everything about a voice except its weights."""
+
+    model: dict[str, Any]
+    """`ModelSpec.to_dict()`."""
+    mel: dict[str, Any]
+    """`MelSpec.to_dict()`; its sample rate is the voice's."""
+    symbols: list[str]
+    front_end: dict[str, Any]
+    """`FrontEnd.to_dict()`: phonemes or graphemes, and the lexicon."""
+    languages: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    speakers: Annotated[list[Name], Field(max_length=100_000)]
+    """Speakers that can be asked for by name; their vectors are in the weights file."""
+    reference_frames: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Frames of one reference; 0 for a voice of one speaker."""
+    trim_silence_db: float | None = None
+    """How references are cut, as in training."""
+    loudness_db: float | None = None
+    """Level that references are brought to, as in training."""
+    max_characters: Annotated[int, Field(ge=10, le=2000)] = 180
+    """Longer sentences are cut at clauses."""
+    defaults: Defaults = Defaults()
+    licence: Annotated[str, Field(max_length=100_000)] = ""
+    attribution: Annotated[str, Field(max_length=100_000)] = ""
+    about: dict[str, Any] = Field(default_factory=dict)
+    """Where it comes from: training steps and the like; shown, never used."""
+    format: Literal["myxtts-voice"] = FORMAT
+    format_version: int = FORMAT_VERSION
+    written_by: str = f"myxtts {myxtts.__version__}"
+
+    def model_spec(self) -> ModelSpec:
+        """The network's dimensions, checked."""
+        try:
+            spec = TypeAdapter(ModelSpec).validate_json(json.dumps(self.model), strict=True)
+            if set(self.model) != set(spec.to_dict()):
+                raise ValueError(f"unknown entries {sorted(set(self.model) - set(spec.to_dict()))}")
+        except (ValidationError, ValueError, KeyError) as error:
+            raise VoiceError(
+                f"voice.json does not describe a network that this version of MyXTTS has: {_short(error)}"
+            ) from None
+        sizes = [value for value in asdict(spec).values() if isinstance(value, int)]
+        layers = (spec.text_layers, spec.decoder_layers)
+        if (
+            min(sizes) < 1
+            or max(sizes[3:]) > LARGEST_DIMENSION
+            or max(layers) > MOST_LAYERS
+            or not spec.decoder_dilations
+        ):
+            raise VoiceError(f"voice.json describes a network of impossible size: {self.model!r:.200}.")
+        if not all(0 < dilation < 100 for dilation in spec.decoder_dilations):
+            raise VoiceError(f"voice.json has impossible dilations: {spec.decoder_dilations!r:.100}.")
+        return spec
+
+    def mel_spec(self) -> MelSpec:
+        """The mel that the network speaks, checked."""
+        try:
+            spec = TypeAdapter(MelSpec).validate_json(json.dumps(self.mel), strict=True)
+        except ValidationError as error:
+            raise VoiceError(f"voice.json does not describe a mel: {_short(error)}") from None
+        is_possible = (
+            set(self.mel) == set(spec.to_dict())
+            and 1000 <= spec.sample_rate <= 384_000
+            and 16 <= spec.win_length <= spec.n_fft <= 65_536
+            and 1 <= spec.hop_length <= spec.win_length
+            and 1 <= spec.n_mels <= 1024
+            and 0 <= spec.f_min < spec.f_max <= spec.sample_rate / 2
+            and 0 < spec.log_floor < 1
+        )
+        if not is_possible:
+            raise VoiceError(f"voice.json describes an impossible mel: {self.mel!r:.200}.")
+        return spec
+
+    def tokenizer(self) -> Tokenizer:
+        """From text to the network's symbols."""
+        return Tokenizer(SymbolTable.from_list(self.symbols), FrontEnd.from_dict(self.front_end))
+
+
+def check_description(description: VoiceDescription) -> None:
+    """Raise a `VoiceError` if its parts contradict each other."""
+    model, mel, tokenizer = description.model_spec(), description.mel_spec(), description.tokenizer()
+    pairs = {
+        "symbols": (len(tokenizer.symbols), model.num_symbols),
+        "languages": (len(set(description.languages)), model.num_languages),
+        "mel bands": (mel.n_mels, model.n_mels),
+    }
+    for what, (found, expected) in pairs.items():
+        if found != expected:
+            raise VoiceError(f"voice.json contradicts itself: {found} {what}, but a network for {expected}.")
+    if len(set(description.speakers)) != len(description.speakers) or len(description.speakers) > model.num_speakers:
+        raise VoiceError(
+            f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
+        )
+    if model.has_speakers != (description.reference_frames > 0):
+        raise VoiceError(
+            f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
+            f"{description.reference_frames} frames."
+        )
+
+
+def save_voice(
+    folder: str | Path,
+    description: VoiceDescription,
+    weights: Mapping[str, np.ndarray],
+    speaker_vectors: np.ndarray | None = None,
+) -> Path:
+    """Write a voice folder, or replace one, so that a reader sees the old voice or the whole new one.
+
+    `weights` are those of `XTTS.weights_by_name()`; `speaker_vectors` (speakers, speaker_channels) belong to
+    `description.speakers`, for voices of several speakers.
+    """
+    folder = Path(folder)
+    check_description(description)
+    arrays = dict(weights)
+    if description.model_spec().has_speakers:
+        if speaker_vectors is None or len(speaker_vectors) != len(description.speakers):
+            count = 0 if speaker_vectors is None else len(speaker_vectors)
+            raise VoiceError(f"{len(description.speakers)} speakers need as many speaker vectors. Received: {count}.")
+        arrays[SPEAKER_VECTORS] = np.asarray(speaker_vectors, np.float32)
+    if folder.exists() and not (folder / DESCRIPTION_NAME).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old.partial")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir()
+        write_weights(partial / WEIGHTS_NAME, arrays)
+        content = json.dumps(asdict(description), ensure_ascii=False, indent=1)
+        (partial / DESCRIPTION_NAME).write_text(content + "\n", encoding="utf-8")
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+    except OSError as error:
+        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else error.strerror
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise VoiceError(f"The voice {folder} could not be written: {cause}.") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def read_description(folder: str | Path) -> VoiceDescription:
+    """`voice.json` of a folder, checked in itself and against the size of the weights."""
+    folder = Path(folder)
+    path = folder / DESCRIPTION_NAME
+    try:
+        if path.stat().st_size > MOST_DESCRIPTION_BYTES:
+            raise VoiceError(f"{path} is too large to describe a voice.")
+        content = path.read_bytes()
+    except OSError as error:
+        reason = "it has no voice.json" if folder.is_dir() else error.strerror
+        raise VoiceError(
+            f"{folder} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
+            "`myxtts voice export CHECKPOINT OUT` makes one."
+        ) from None
+    description = _parse_description(path, content)
+    check_description(description)
+    if count_weights(folder / WEIGHTS_NAME) < fewest_weights(description.model_spec()):
+        raise VoiceError(
+            f"{folder / WEIGHTS_NAME} is cut off or belongs to another voice: it is too small for the network that "
+            f"{DESCRIPTION_NAME} describes. Copy the whole voice folder again, or export it again."
+        )
+    return description
+
+
+def _parse_description(path: Path, content: bytes) -> VoiceDescription:
+    with contextlib.suppress(ValueError, RecursionError):
+        values = json.loads(content)
+        version = values.get("format_version") if isinstance(values, dict) else None
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise VoiceError(f'{path} is JSON, but not a voice of MyXTTS (it lacks "format": "{FORMAT}").')
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise VoiceError(
+                f"{path} has voice format {version}; this version of MyXTTS reads up to {FORMAT_VERSION}. "
+                "Update it: pip install -U myxtts."
+            )
+    try:
+        return TypeAdapter(VoiceDescription).validate_json(content)
+    except ValidationError as error:
+        raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}") from None
+
+
+def fewest_weights(spec: ModelSpec) -> int:
+    """Fewer numbers than this no network of these dimensions has; checked before a stranger's network is built."""
+    return (
+        spec.num_symbols * spec.text_channels
+        + spec.num_languages * spec.speaker_channels
+        + spec.text_layers * 4 * spec.text_channels**2
+        + spec.decoder_layers * 6 * spec.decoder_channels**2
+    )
+
+
+def bundled_voice() -> Path:
+    """The folder of the voice that comes with MyXTTS."""
+    folder = Path(myxtts.__file__).parent / "assets" / "voices" / "default"
+    if not (folder / DESCRIPTION_NAME).is_file():
+        raise VoiceError(
+            "No voice comes with this copy of MyXTTS. Train one (python train_main.py), export it (myxtts voice export "
+            "checkpointsmain my-voice), and name it: --voice my-voice."
+        )
+    return folder
+
+
+def voice_identity(folder: str | Path) -> str:
+    """Eight hex digits of the weights: a saved speaker vector belongs to one voice."""
+    return f"{zlib.crc32((Path(folder) / WEIGHTS_NAME).read_bytes()):08x}"
+
+
+def _short(error: Exception) -> str:
+    """The first complaint of a validation, on one line."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where + ': ' if where else ''}{first['msg']}."
+    if isinstance(error, MyXTTSError):
+        return str(error)
+    return f"{error!s:.200}"
