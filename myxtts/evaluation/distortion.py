@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.fft
 
-from myxtts.audio.files import trim_silence
+from myxtts.audio.files import level_loudness, trim_silence
 from myxtts.audio.mel import MelSpec, mel_numpy
 
 CEPSTRA = 13
 """Coefficients 1 to 13 are compared; coefficient 0 is the level."""
 DB_PER_NEPER = 20.0 / np.log(10.0)
+LEVEL_DB = -23.0
 SILENCE_DB = 40.0
 """Silence at both ends, this far below the loudest moment, belongs neither to the spectra nor to the duration."""
 
@@ -36,11 +37,15 @@ def measure_distortion(samples: np.ndarray, recording: np.ndarray, mel: MelSpec)
     """Compare a clip with its recording, both at the mel's sample rate; None if either holds no sound at all."""
     if not (np.any(samples) and np.any(recording)):
         return None
-    spoken = trim_silence(np.asarray(samples, np.float32), mel.sample_rate, SILENCE_DB)
-    recorded = trim_silence(np.asarray(recording, np.float32), mel.sample_rate, SILENCE_DB)
+    spoken, recorded = _bring_to_level(samples, mel.sample_rate), _bring_to_level(recording, mel.sample_rate)
     distances = _frame_distances_db(mel_cepstra(spoken, mel), mel_cepstra(recorded, mel))
     total, frames = align(distances)
     return Distortion(total, frames, len(spoken) / mel.sample_rate, len(recorded) / mel.sample_rate)
+
+
+def _bring_to_level(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Without silence at the ends, and at one level: bands under the mel's floor would tell soft clips from loud ones."""
+    return level_loudness(trim_silence(np.asarray(samples, np.float32), sample_rate, SILENCE_DB), sample_rate, LEVEL_DB)
 
 
 def mel_cepstra(samples: np.ndarray, mel: MelSpec) -> np.ndarray:

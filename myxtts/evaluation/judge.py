@@ -6,7 +6,9 @@ compared. A judge loads the models of its metrics when it is made and can be use
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -93,7 +95,7 @@ class Judge:
         recordings: Sequence[np.ndarray | None],
         mel: MelSpec,
         characters_per_second: float,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> list[JudgedClip]:
         """Measure clips (float32 at the mel's rate); `sentences` and `recordings` (or None) stand in the same order."""
 
@@ -110,12 +112,17 @@ class Judge:
                 replace(each, heard=text, errors=count_errors(sentence.text, text, sentence.language))
                 for each, text, sentence in zip(judged, heard, sentences, strict=True)
             ]
-        for number, (sentence, recording) in enumerate(zip(sentences, recordings, strict=True)):
-            judged[number] = self._measure(
-                judged[number], clips[number], sentence, recording, mel, characters_per_second
-            )
-            tell("measuring", number + 1)
-        return judged
+
+        def measure(number: int) -> JudgedClip:
+            sentence, recording = sentences[number], recordings[number]
+            return self._measure(judged[number], clips[number], sentence, recording, mel, characters_per_second)
+
+        measured = []
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for clip in pool.map(measure, range(len(clips))):
+                measured.append(clip)
+                tell("measuring", len(measured))
+        return measured
 
     def _measure(
         self,

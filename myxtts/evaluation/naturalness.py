@@ -7,6 +7,7 @@ so it hears noise and artefacts, hardly prosody: compare it with the recordings'
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,21 @@ class NaturalnessJudge:
                 f"DNSMOS needs packages that are not installed: {', '.join(missing)}. "
                 f"Try `pip install {' '.join(missing)}`, or leave out the metric dnsmos."
             )
+        import onnxruntime
         from speechmos import dnsmos
 
-        self._package: Any = dnsmos
+        folder = Path(dnsmos.__file__).parent / "dnsmos_models"
+        overall, categories = str(folder / "sig_bak_ovr.onnx"), str(folder / "model_v8.onnx")
+        self._network: Any = dnsmos.DNSMOS(overall, categories)
+        # One thread each, and none that waits by spinning: clips are judged side by side, and others use the machine, too.
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._network.onnx_sess = onnxruntime.InferenceSession(overall, options)
+        self._network.p808_onnx_sess = onnxruntime.InferenceSession(categories, options)
 
     def score(self, samples: np.ndarray, sample_rate: int) -> float:
         """Overall quality, 1 (bad) to 5 (excellent). Clips under 9 s are repeated by the package until they are as long."""
         if len(samples) == 0:
             return WORST_SCORE
         heard = resample(np.asarray(samples, np.float32), sample_rate, DNSMOS_RATE)
-        return float(self._package.run(np.clip(heard, -1.0, 1.0), DNSMOS_RATE)["ovrl_mos"])
+        return float(self._network(np.clip(heard, -1.0, 1.0), DNSMOS_RATE, is_personalized_MOS=False)["ovrl_mos"])

@@ -98,7 +98,13 @@ def _picture(samples: np.ndarray, mel: MelSpec) -> bytes:
     low, high = PICTURE_RANGE
     stream = io.BytesIO()
     imsave(
-        stream, mel_numpy(samples, mel).T, vmin=low, vmax=high, origin="lower", format="png", cmap=matplotlib.colormaps["magma"]
+        stream,
+        mel_numpy(samples, mel).T,
+        vmin=low,
+        vmax=high,
+        origin="lower",
+        format="png",
+        cmap=matplotlib.colormaps["magma"],
     )
     return stream.getvalue()
 

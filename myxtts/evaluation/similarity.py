@@ -38,7 +38,9 @@ class SpeakerEncoder:
         with _modules_of_its_time(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own deprecated calls: nothing that a user of ours could mend
             import resemblyzer
+            import torch
 
+            torch.set_num_threads(1)  # clips are embedded side by side instead
             self._package: Any = resemblyzer
             self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
 

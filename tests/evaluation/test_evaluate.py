@@ -1,0 +1,133 @@
+"""Measuring a whole voice."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from myxtts.errors import EvaluationError
+from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback, read_sentences
+from myxtts.evaluation.page import render_page
+from myxtts.evaluation.report import summary_rows, to_json, write_json
+from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecogniser, made_up_sentences
+
+METRICS = ("cer", "wer", "mcd", "duration_error", "failed", "rtf")
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    return made_up_sentences(tmp_path)
+
+
+def evaluate(sentences, voice=None, **settings):
+    settings = {"metrics": METRICS, "recogniser": PitchRecogniser(), **settings}
+    return evaluate_voice(voice or MadeUpVoice(), sentences, **settings)
+
+
+def test_a_perfect_voice_is_as_good_as_the_recordings_and_its_humming_vocoder_is_not(sentences):
+    figures = evaluate(sentences).figures
+    assert figures["cer"].value == figures["cer_recordings"].value == 0.0
+    assert figures["cer_vocoded"].value > 0.5
+    assert figures["mcd"].value < 0.5 < figures["mcd_vocoded"].value
+    assert figures["duration_error"].value < 0.05
+
+
+def test_every_figure_stands_beside_those_of_recordings_and_vocoder(sentences):
+    figures = evaluate(sentences).figures
+    assert set(figures) == {key + end for key in METRICS[:-1] for end in ("", "_recordings", "_vocoded")} | {"rtf"}
+
+
+def test_an_unspoken_sentence_counts_as_failed_and_as_misheard(sentences):
+    evaluation = evaluate(sentences, MadeUpVoice(silent=TEXTS[:1]), seeds=2)
+    assert evaluation.figures["failed"].value == 0.25
+    assert evaluation.figures["failed_recordings"].value == 0.0
+    assert evaluation.failed_sentences == ("s0 (seed 0): silent", "s0 (seed 1): silent")
+    assert evaluation.figures["cer"].value == pytest.approx(len(TEXTS[0]) / sum(map(len, TEXTS)))
+
+
+def test_every_sentence_is_spoken_once_for_each_seed(sentences):
+    voice = MadeUpVoice()
+    evaluate(sentences, voice, seeds=3, metrics=("cer",))
+    assert sorted(voice.asked) == sorted((text, seed) for text in TEXTS for seed in range(3))
+
+
+def test_sentences_without_recordings_are_measured_by_sound_and_recogniser_alone(sentences):
+    unrecorded = [dataclasses.replace(each, recording=None) for each in sentences]
+    evaluation = evaluate(unrecorded, metrics=("cer", "failed"))
+    assert evaluation.figures["cer"].value == 0.0
+    assert evaluation.figures["cer_recordings"] is None
+    assert evaluation.figures["failed_vocoded"] is None
+
+
+def test_only_the_metrics_that_were_asked_for_are_reported(sentences):
+    assert set(evaluate(sentences, metrics=("failed",)).figures) == {"failed", "failed_recordings", "failed_vocoded"}
+
+
+def test_unknown_metrics_and_languages_are_refused(sentences):
+    with pytest.raises(EvaluationError, match="Expected some of: cer"):
+        evaluate(sentences, metrics=("beauty",))
+    pytest.importorskip("pocketsphinx")
+    foreign = [dataclasses.replace(each, language="fa") for each in sentences]
+    with pytest.raises(EvaluationError, match="hears English only"):
+        Evaluator(foreign, metrics=("cer",))
+
+
+def test_callback_judges_recordings_and_vocoder_once(sentences):
+    voice = MadeUpVoice()
+    callback = evaluation_callback(sentences, recogniser=PitchRecogniser())
+    first, second = callback(voice), callback(voice)
+    assert voice.vocoded == len(sentences)
+    assert first == second
+    assert first["cer"] == 0.0
+    assert first["cer_vocoded"] > 0.5
+
+
+def test_json_holds_fractions_intervals_and_every_sentence(sentences, tmp_path):
+    evaluation = evaluate(sentences, MadeUpVoice(silent=TEXTS[:1]))
+    write_json(evaluation, tmp_path / "out.json")
+    content = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert content == to_json(evaluation)
+    assert content["failed"] == 0.25
+    low, high = content["intervals"]["failed"]
+    assert low < 0.25 < high
+    assert [each["text"] for each in content["results"]] == list(TEXTS)
+    assert content["results"][0]["synthesised"][0]["failure"] == "silent"
+
+
+def test_table_has_a_row_for_each_metric_with_its_three_figures(sentences):
+    rows = {row[0]: row[1:] for row in summary_rows(evaluate(sentences))}
+    assert rows["Character error"][0] == "0.0 % (0.0 … 0.0)"
+    assert rows["Mel-cepstral distortion (dB)"][1] == "–"
+    assert len(rows) == len(METRICS)
+
+
+def test_page_holds_every_clip_and_needs_no_network(sentences):
+    awkward = dataclasses.replace(sentences[1], id="<b>&")
+    page = render_page(evaluate([sentences[0], awkward]), "Two sentences")
+    assert page.count("data:audio/mpeg;base64,") == page.count("data:image/png;base64,") == 6
+    assert "http" not in page
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;" in page
+
+
+def test_lists_of_sentences_skip_comments_and_empty_lines(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text("# a comment\nOne.\n\nTwo, سلام.\n", encoding="utf-8")
+    assert [each.text for each in read_sentences(path)] == ["One.", "Two, سلام."]
+    path.write_text("# nothing\n", encoding="utf-8")
+    with pytest.raises(EvaluationError, match="empty"):
+        read_sentences(path)
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        read_sentences(tmp_path / "missing.txt")
+
+
+def test_samples_that_are_no_numbers_fail_and_stop_nothing(sentences):
+    class BrokenVoice(MadeUpVoice):
+        def synthesize(self, text, language=None, speaker=None, seed=0):
+            audio = super().synthesize(text, language, speaker, seed)
+            return dataclasses.replace(audio, samples=np.full_like(audio.samples, np.nan))
+
+    evaluation = evaluate(sentences, BrokenVoice())
+    assert evaluation.figures["failed"].value == 1.0
+    assert "not finite" in evaluation.failed_sentences[0]
