@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -248,7 +248,9 @@ class Preparation:
         flags = self.source.is_validation[numbers]
         speaker_numbers = np.array([speakers[one.speaker] for one in utterances], np.int32)
         language_numbers = np.array([languages[one.language] for one in utterances], np.int32)
-        if self.base and is_published(self.base, records, flags, speaker_numbers, language_numbers, notes):
+        if self.base and is_published(
+            self.base, records, flags, speaker_numbers, language_numbers, speakers, languages, notes
+        ):
             self.writer.discard()
             return
         generation = base["generation"] + 1
@@ -312,8 +314,14 @@ def open_base(location: CacheLocation) -> Cache | None:
 
 
 def grown_table(known: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    """Name → number: known names keep theirs, new ones follow in sorted order."""
-    return {name: number for number, name in enumerate([*known, *sorted(set(names) - set(known))])}
+    """Name → number: known names stay in their order, new ones follow sorted, those that nobody bears any more are left out."""
+    present = set(names)
+    return {
+        name: number
+        for number, name in enumerate(
+            [*(name for name in known if name in present), *sorted(present.difference(known))]
+        )
+    }
 
 
 def is_published(
@@ -322,6 +330,8 @@ def is_published(
     is_validation: np.ndarray,
     speaker_numbers: np.ndarray,
     language_numbers: np.ndarray,
+    speakers: Iterable[str],
+    languages: Iterable[str],
     notes: Notes,
 ) -> bool:
     """Whether the base already says exactly this, so that an unchanged corpus is not written again."""
@@ -331,5 +341,6 @@ def is_published(
         and np.array_equal(base.is_validation, is_validation)
         and np.array_equal(base.speaker_numbers, speaker_numbers)
         and np.array_equal(base.language_numbers, language_numbers)
+        and (tuple(speakers), tuple(languages)) == (base.speakers, base.languages)
         and read_notes(base.folder / base.header["notes_file"]) == notes
     )

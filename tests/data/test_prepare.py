@@ -143,6 +143,14 @@ def test_a_clip_that_is_now_held_out_only_changes_sides(corpus, lines):
     assert cache.num_clips == CLIPS
 
 
+def test_a_renamed_speaker_leaves_no_trace_of_the_old_name(corpus, lines):
+    rows = "".join(f"{clip_id}|{text}|{text}|ann|en\n" for clip_id, text in lines.items())
+    (corpus / "metadata.csv").write_text("id|text|normalised|speaker|language\n" + rows, encoding="utf-8")
+    report = prepare(corpus)
+    assert report.outcome.kept == CLIPS
+    assert open_cache(report.folder).speakers == ("ann",)
+
+
 def test_dead_space_is_given_back_once_it_is_a_large_share(corpus, lines):
     before = contents(prepare(corpus))
     kept = dict(list(lines.items())[:3])
