@@ -18,6 +18,7 @@ from typing import Any
 from myxtts.errors import CorpusError
 
 EXIT_DAMAGED = 1
+ASTERISK_FOLDER = "corpora/asterisk"
 SHOWN_IDS = 10
 SHOWN_SYMBOLS = 20
 SHOWN_EVERY_SECONDS = 0.1
@@ -50,9 +51,9 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts corpus`."""
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
     asterisk = recipes.add_parser("asterisk", help="Debian's telephone prompts: en, es, fr, it, ru")
-    asterisk.add_argument("out", metavar="OUT", help="folder to write")
+    asterisk.add_argument("out", metavar="OUT", nargs="?", default=ASTERISK_FOLDER, help=f"default: {ASTERISK_FOLDER}")
     asterisk.add_argument("--languages", default="en", help="comma-separated; default: en")
-    asterisk.add_argument("--deb", action="append", metavar="FILE", help="a downloaded .deb file (may be repeated)")
+    asterisk.add_argument("--deb", action="extend", nargs="+", metavar="FILE", help="downloaded .deb files")
     asterisk.add_argument(
         "--sounds-root", metavar="DIR", help="where the packages are unpacked; default: installed ones"
     )

@@ -52,6 +52,16 @@ def test_a_folder_of_pairs_becomes_a_corpus(pairs, tmp_path, capsys):
     assert "ann|de" in (tmp_path / "out" / "metadata.csv").read_text(encoding="utf-8")
 
 
+def test_missing_prompt_packages_are_told_with_the_line_that_installs_them(tmp_path, capsys):
+    empty = tmp_path / "root"
+    empty.mkdir()
+    arguments = ["corpus", "asterisk", str(tmp_path / "out"), "--languages", "en,fr", "--sounds-root", str(empty)]
+    assert main(arguments) == EXIT_USER_ERROR
+    message = capsys.readouterr().err
+    assert "apt-get install" in message
+    assert "asterisk-core-sounds-fr-g722" in message
+
+
 def test_prepare_says_what_it_did(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS]) == 0
     printed = capsys.readouterr().out
