@@ -36,7 +36,7 @@ __all__ = [
 Split = Literal["train", "validation", "all"]
 LICENCE_NAMES = ("license", "licence", "copying", "copyright")
 ATTRIBUTION_NAMES = ("attribution", "credits")
-LARGEST_LICENCE_BYTES = 1_000_000
+LARGEST_LICENCE_BYTES = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Manifest:
     rejected: tuple[Rejection, ...]
     folder: Path
     layout: str
-    licence: str | None = None
+    licence: str = ""
     """Text of the folder's licence file."""
-    attribution: str | None = None
+    attribution: str = ""
     """Text of the folder's attribution file."""
 
 
@@ -110,14 +110,28 @@ def _read_split(index: FolderIndex, default_language: str, split: Split, validat
     if split != "all" and validation_share is not None and not table.is_split:
         wanted = split == "validation"
         utterances = [each for each in utterances if is_held_out(each.id, validation_share) == wanted]
+    licence, attribution = read_notices(index.root)
     return Manifest(
         utterances=tuple(utterances),
         rejected=tuple(rejected),
         folder=index.root,
         layout=layout.name,
-        licence=_read_notice(index, LICENCE_NAMES),
-        attribution=_read_notice(index, ATTRIBUTION_NAMES),
+        licence=licence,
+        attribution=attribution,
     )
+
+
+def read_notices(folder: str | Path) -> tuple[str, str]:
+    """Text of a folder's licence file and of its attribution file; empty where there is none."""
+    return _read_notice(Path(folder), LICENCE_NAMES), _read_notice(Path(folder), ATTRIBUTION_NAMES)
+
+
+def _read_notice(folder: Path, names: tuple[str, ...]) -> str:
+    for path in sorted(folder.iterdir()):
+        if path.name.casefold().partition(".")[0] in names and path.is_file():
+            with path.open("rb") as file:
+                return file.read(LARGEST_LICENCE_BYTES).decode("utf-8", "replace")
+    return ""
 
 
 def is_held_out(clip_id: str, validation_share: float) -> bool:
@@ -201,14 +215,6 @@ def _existing_folder(folder: str | Path) -> Path:
             f"The folder of recordings does not exist. Received: {folder}. Expected: a folder with metadata.csv and wavs/."
         )
     return path.resolve()
-
-
-def _read_notice(index: FolderIndex, names: tuple[str, ...]) -> str | None:
-    for name in sorted(index.top_files):
-        if name.casefold().partition(".")[0] in names:
-            with open(index.root / name, "rb") as file:
-                return file.read(LARGEST_LICENCE_BYTES).decode("utf-8", "replace")
-    return None
 
 
 def _explain_nothing_usable(root: Path, layout: str, rejected: list[Rejection]) -> str:

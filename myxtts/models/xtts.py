@@ -27,6 +27,8 @@ from myxtts.models.text_encoder import DurationPredictor, TextEncoder
 
 SIGMA_MIN = 1e-4
 """Noise that is left at flow time 1."""
+LARGEST_LOG_DURATION = 7.0
+"""A symbol of a thousand frames: beyond it a prediction is an accident, not a duration."""
 
 
 class Losses(NamedTuple):
@@ -47,6 +49,8 @@ class Alignment(NamedTuple):
     """int32 (rows, frames): expanded symbol of each frame."""
     durations: tf.Tensor
     """float32 (rows, expanded symbols): frames of each symbol."""
+    predicted_frames: tf.Tensor
+    """float32 (rows, slots): frames that the duration predictor would give each clip."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -158,7 +162,8 @@ class XTTS(keras.layers.Layer):
             prior=frames.per_clip_sum(prior_errors),
             duration=symbols.per_clip_sum(duration_errors),
         )
-        return losses, Alignment(path, durations)
+        predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
+        return losses, Alignment(path, durations, predicted)
 
     def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout):
         """The decoder's answer (rows, frames, n_mels)."""

@@ -27,6 +27,8 @@ class Progress:
     validations_on_plateau: int = 0
     best_evaluation: float | None = None
     skipped_steps: int = 0
+    duration_scale: float = 1.0
+    """Frames of the held-out recordings over those predicted for them; what the mean of a logarithm leaves out."""
     seconds_trained: float = 0.0
 
     @classmethod

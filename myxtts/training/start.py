@@ -10,6 +10,8 @@ import numpy as np
 
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import CheckpointError
+from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
 from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.state import TrainState
@@ -68,6 +70,10 @@ def _transfer(source: Source, init_from: str, state: TrainState, corpus: Trainin
 
 
 def _read_source(path: Path) -> Source:
+    if (path / DESCRIPTION_NAME).is_file():
+        voice = Voice.load(path)
+        weights = {name: variable.numpy() for name, variable in voice.engine.model.weights_by_name().items()}
+        return Source(weights, voice.mel, voice.description.symbols, voice.description.languages)
     checkpoint = load_checkpoint(resolve_checkpoint(path))
     kind = "average" if "average" in checkpoint.arrays else "weights"
     corpus = checkpoint.corpus

@@ -22,7 +22,7 @@ from myxtts.training.losses import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms,
 from myxtts.training.state import TrainState
 
 METRICS = ("loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale")
-VALIDATION_SUMS = ("flow", "prior", "duration", "frames", "symbols")
+VALIDATION_SUMS = ("flow", "prior", "duration", "frames", "symbols", "predicted_frames")
 ADAM_BETAS = (0.9, 0.99)
 ADAM_EPSILON = 1e-8
 ALIGNMENT_PRIOR_WEIGHT = 400.0
@@ -167,8 +167,10 @@ class Steps:
         return gradient + self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
 
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        losses, _ = self.model.losses(batch, self._fixed_randomness(batch))
-        return self._over_replicas(tf.concat([[tf.reduce_sum(values) for values in losses], counts_of(batch)], axis=0))
+        losses, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        sums = [tf.reduce_sum(values) for values in losses]
+        predicted = tf.reduce_sum(alignment.predicted_frames)
+        return self._over_replicas(tf.concat([sums, counts_of(batch), [predicted]], axis=0))
 
     def _alignment_step(self, batch: Batch) -> tf.Tensor:
         _, alignment = self.model.losses(batch, self._fixed_randomness(batch))

@@ -31,6 +31,8 @@ class RunSummary:
     compile_seconds: float
     logging_share: float
     checkpoint: Path | None
+    samples: list[Path]
+    """Wavs of the fixed sentences."""
 
     def rows(self) -> dict[str, str]:
         """For the table."""
@@ -51,10 +53,13 @@ class RunSummary:
             "Time to compile": f"{self.compile_seconds:.1f} s",
             "Logging": f"{self.logging_share:.2%} of the time",
             "Checkpoint": str(self.checkpoint or "written by the chief"),
+            "Speech to listen to": "\n".join(str(path) for path in self.samples) or "–",
         }
 
 
-def summarize_run(trainer: XTTSTrainer, reason: StopReason, checkpoint: Path | None, seconds: float) -> RunSummary:
+def summarize_run(
+    trainer: XTTSTrainer, reason: StopReason, checkpoint: Path | None, samples: list[Path], seconds: float
+) -> RunSummary:
     """The figures of a trainer whose loop has ended."""
     recorder, steps = trainer.recorder, trainer.clock.summary()
     return RunSummary(
@@ -71,4 +76,5 @@ def summarize_run(trainer: XTTSTrainer, reason: StopReason, checkpoint: Path | N
         compile_seconds=trainer.timers.seconds("compile"),
         logging_share=recorder.seconds / max(trainer.clock.total_seconds, 1e-9),
         checkpoint=checkpoint,
+        samples=samples,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import keras
@@ -23,19 +23,29 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Retrace, RetraceWatch
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
-from myxtts.training.checkpoint import Checkpoint, keep_newest, load_newest, mark_best, save_checkpoint
+from myxtts.training.checkpoint import (
+    Checkpoint,
+    keep_newest,
+    load_checkpoint,
+    load_newest,
+    mark_best,
+    save_checkpoint,
+)
 from myxtts.training.corpus import TrainingCorpus, open_corpus, plan_kind
 from myxtts.training.display import Display
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.levels import resolve_optimization
+from myxtts.training.logbook import Logbook
 from myxtts.training.progress import Progress, StopReason
 from myxtts.training.recorder import Recorder
 from myxtts.training.resume import compare_configs
+from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
 from myxtts.training.start import start_weights
 from myxtts.training.state import TrainState
 from myxtts.training.steps import VALIDATION_SUMS, Steps
 from myxtts.training.summary import RunSummary, summarize_run
+from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice, speaker_vectors
 
 Evaluate = Callable[[Path], dict[str, float]]
 """Measures the voice in a folder; handed in by the command line, so that training never imports evaluation."""
@@ -76,6 +86,7 @@ class XTTSTrainer:
                 self._restore(saved)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
+        self.facts = corpus_facts(self.state.model.spec, self.corpus.cache, config.data, self.corpus.report.data_folder)
         self.step = int(self.state.step.numpy())
         self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
 
@@ -113,11 +124,12 @@ class XTTSTrainer:
                 reason = self._loop(stop, started)
                 self.progress.seconds_trained += time.monotonic() - started
                 checkpoint = self.save()
+                samples = self._speak(checkpoint) if checkpoint is not None else []
             outcome = "finished"
         finally:
             self.feed.close()
             self.recorder.close(outcome)
-        return summarize_run(self, reason, checkpoint, time.monotonic() - started)
+        return summarize_run(self, reason, checkpoint, samples, time.monotonic() - started)
 
     def _loop(self, stop: StopOnSignal, started: float) -> StopReason:
         training = self.config.training
@@ -166,12 +178,16 @@ class XTTSTrainer:
         """Whatever is due at this step besides learning; true if anything was."""
         training = self.config.training
         is_validation = self.corpus.validation_plan is not None and self.step % training.validation_interval == 0
-        is_checkpoint = self.step % training.checkpoint_interval == 0
+        is_sample = self.step % training.sample_interval == 0 and self.step < self.total_steps
+        is_checkpoint = self.step % training.checkpoint_interval == 0 or is_sample
         is_best = self._validate() if is_validation else False
         if is_checkpoint or is_best:
             folder = self.save()
             if is_best and folder is not None:
                 mark_best(self.folder, folder)
+            if is_sample and folder is not None:
+                self._draw_alignment()
+                self.recorder.logbook.submit(lambda: self._speak(folder, self.recorder.logbook))
         return is_validation or is_checkpoint
 
     def _validate(self) -> bool:
@@ -191,16 +207,40 @@ class XTTSTrainer:
 
     def validate(self) -> dict[str, float]:
         """Mean losses over every held-out clip, each once, with the weights that a voice gets."""
-        strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
-        batches = validation_batches(
-            self.corpus.cache, self.corpus.validation_plan, self.config.data, strategy, tables=self.feed.reader.tables
-        )
         with self.state.averaged():
-            sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in batches)
+            sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in self._validation_batches())
         named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
+        self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
         flow, prior = named["flow"] / named["frames"], named["prior"] / named["frames"]
         duration = named["duration"] / named["symbols"]
-        return {"loss": flow + prior + duration, "flow": flow, "prior": prior, "duration": duration}
+        terms = {"flow": flow, "prior": prior, "duration": duration, "duration_scale": self.progress.duration_scale}
+        return {"loss": flow + prior + duration} | terms
+
+    def _validation_batches(self) -> Iterator[Batch]:
+        strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
+        tables = self.feed.reader.tables
+        return validation_batches(
+            self.corpus.cache, self.corpus.validation_plan, self.config.data, strategy, tables=tables
+        )
+
+    def _speak(self, checkpoint: Path, logbook: Logbook | None = None) -> list[Path]:
+        """Make the checkpoint a voice, and let it speak the fixed sentences."""
+        saved = load_checkpoint(checkpoint)
+        voice = export_voice(saved, self.folder / VOICE_NAME)
+        return speak_samples(voice, self.folder / "samples", saved.step, logbook)
+
+    def _draw_alignment(self) -> None:
+        """The alignment of the first row of held-out clips, for TensorBoard."""
+        if self.corpus.validation_plan is None or self.hardware.replicas > 1:
+            return
+        batch = next(iter(self._validation_batches()))
+        with self.watch.compiling(), self.state.averaged():
+            path = self.steps.align(batch)[0].numpy()
+        mel, step, logbook = batch.mel[0].numpy(), self.step, self.recorder.logbook
+        frames = int(
+            batch.mel_lengths.numpy()[0].sum() + (batch.clips.numpy()[0] >= 0).sum() * self.config.data.gap_frames
+        )
+        logbook.submit(lambda: logbook.picture("alignment", step, alignment_picture(path[:frames], mel[:frames])))
 
     # --- building, saving, restoring ------------------------------------------------------------------------------
 
@@ -233,25 +273,22 @@ class XTTSTrainer:
         return folder
 
     def _checkpoint(self) -> Checkpoint:
-        state, cache = self.state, self.corpus.cache
-        fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
+        state = self.state
+        more = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
+        if state.model.spec.has_speakers:
+            with state.averaged():
+                more["speaker_vectors"] = speaker_vectors(
+                    state.model, self.corpus.cache, self.corpus.plan.clips, self.facts["reference_frames"]
+                )
         return Checkpoint(
             step=self.step,
             position=self.feed.position,
-            arrays={"weights": state.flat_weights(), **state.vectors(), **fixed},
+            arrays={"weights": state.flat_weights(), **state.vectors(), **more},
             weight_names=state.names,
             weight_shapes=[list(shape) for shape in state.layout.shapes],
             scalars={name: float(variable.numpy()) for name, variable in state.scalars().items()},
             config=config_to_dict(self.config),
-            corpus={
-                "model": state.model.spec.to_dict(),
-                "mel": cache.mel.to_dict(),
-                "symbols": cache.symbols.to_list(),
-                "front_end_kind": cache.front_end_kind,
-                "languages": list(cache.languages),
-                "speakers": list(cache.speakers),
-                "content_id": cache.content_id,
-            },
+            corpus=self.facts,
             progress=self.progress.to_dict(),
         )
 

@@ -1,0 +1,73 @@
+"""From training to speaking: what a checkpoint says about its corpus, and the voice folder that is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import DataConfig
+from myxtts.data.cache import Cache
+from myxtts.data.manifest import read_notices
+from myxtts.models.spec import ModelSpec
+from myxtts.models.xtts import XTTS
+from myxtts.synthesis.voice_folder import Defaults, VoiceDescription, save_voice
+from myxtts.text.tokenizer import build_front_end
+from myxtts.training.checkpoint import Checkpoint
+
+VOICE_NAME = "voice"
+REFERENCES_PER_SPEAKER = 8
+"""Clips whose vectors are averaged for a speaker who is asked for by name."""
+
+
+def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder: Path) -> dict[str, Any]:
+    """Everything that a voice needs to know of its corpus; saved with every checkpoint."""
+    licence, attribution = read_notices(data_folder)
+    return {
+        "model": spec.to_dict(),
+        "mel": cache.mel.to_dict(),
+        "symbols": cache.symbols.to_list(),
+        "front_end": build_front_end(config.text_symbols, config.lexicon).to_dict(),
+        "languages": list(cache.languages),
+        "speakers": list(cache.speakers),
+        "reference_frames": config.reference_frames if spec.has_speakers else 0,
+        "trim_silence_db": config.trim_silence_db,
+        "loudness_db": config.loudness_db,
+        "licence": licence,
+        "attribution": attribution,
+        "content_id": cache.content_id,
+    }
+
+
+def export_voice(checkpoint: Checkpoint, folder: Path) -> Path:
+    """Write the voice of a checkpoint: its averaged weights where there are any."""
+    facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
+    scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
+    description = VoiceDescription(
+        **facts, defaults=Defaults(duration_scale=scale), about={"training_steps": checkpoint.step}
+    )
+    kind = "average" if "average" in checkpoint.arrays else "weights"
+    return save_voice(folder, description, checkpoint.named_weights(kind), checkpoint.arrays.get("speaker_vectors"))
+
+
+def speaker_vectors(model: XTTS, cache: Cache, clips: np.ndarray, reference_frames: int) -> np.ndarray:
+    """One vector (speakers, speaker_channels) for every speaker: the mean over references from the given clips."""
+    vectors = np.zeros((len(cache.speakers), model.spec.speaker_channels), np.float32)
+    for number in range(len(cache.speakers)):
+        of_speaker = clips[cache.speaker_numbers[clips] == number]
+        # The longest clips repeat the least.
+        chosen = of_speaker[np.argsort(-cache.frame_counts[of_speaker], kind="stable")[:REFERENCES_PER_SPEAKER]]
+        if not len(chosen):
+            continue
+        references = np.stack([_reference(cache.clip_frames(int(clip)), reference_frames) for clip in chosen])
+        vectors[number] = model.speaker_vectors(tf.constant(references)).numpy().mean(axis=0)
+    return vectors
+
+
+def _reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:
+    """The middle of a clip; a short one is repeated."""
+    repeated = np.tile(frames, (-(-reference_frames // len(frames)), 1))
+    start = (len(repeated) - reference_frames) // 2
+    return repeated[start : start + reference_frames]
