@@ -126,9 +126,16 @@ class RetraceWatch:
         for name, function in (functions or {}).items():
             self.add(name, function)
 
-    def add(self, name: str, function: Any) -> None:
-        """Watch one more `tf.function`; what it has traced so far is taken as known. A plain function counts no traces."""
-        self._watched[name] = _Watched(function, _traces(function))
+    def add(self, name: str, function: Any, is_new: bool = False) -> None:
+        """Watch one more `tf.function`; what it has traced so far is taken as known, unless it `is_new`, a surprise itself.
+
+        A plain function counts no traces.
+        """
+        self._watched[name] = _Watched(function, 0 if is_new else _traces(function))
+
+    def is_watching(self, name: str) -> bool:
+        """Whether a function of this name was added."""
+        return name in self._watched
 
     def expect(self, name: str, arguments: Any) -> None:
         """A call with these arguments (tensors or `TensorSpec`s) is planned: its signature is not a surprise."""
@@ -150,8 +157,13 @@ class RetraceWatch:
             self._rebase()
 
     def observe(self, step: int, name: str, arguments: Any) -> Retrace | None:
-        """To be called after function `name` ran with `arguments`; raises TrainingError instead if `on_retrace` is fail."""
-        watched = self._watched[name]
+        """To be called after function `name` ran with `arguments`; raises TrainingError instead if `on_retrace` is fail.
+
+        A name that was never added is a step built on the way, for a shape that nobody planned.
+        """
+        watched = self._watched.get(name)
+        if watched is None:
+            watched = self._watched[name] = _Watched(None, 0)
         signature = signature_of(arguments)
         traces = _traces(watched.function)
         compilations = self._compilation_count()
@@ -163,7 +175,7 @@ class RetraceWatch:
         kind = RetraceKind.TRACE if has_traced else RetraceKind.COMPILATION if has_compiled else RetraceKind.SIGNATURE
         changes: tuple[Change, ...] = ()
         if is_new:
-            nearest = nearest_signature(signature, watched.order)
+            nearest = nearest_signature(signature, watched.order or self._all_signatures())
             changes = changes_between(nearest, signature, argument_names(arguments)) if nearest is not None else ()
         watched.traces, self._compilations, watched.last = traces, compilations, signature
         watched.learn(signature)
@@ -198,6 +210,9 @@ class RetraceWatch:
 
     def _compilation_count(self) -> int:
         return self._read_compilations() if self._read_compilations is not None else 0
+
+    def _all_signatures(self) -> list[Signature]:
+        return [signature for watched in self._watched.values() for signature in watched.order]
 
     def _rebase(self) -> None:
         self._compilations = self._compilation_count()

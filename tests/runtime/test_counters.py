@@ -123,3 +123,12 @@ def test_fail_stops_the_training():
     function(tf.ones(4))
     with pytest.raises(TrainingError, match="RETRACING detected at step 9"):
         watch.observe(9, "train", (tf.ones(4),))
+
+
+def test_step_built_for_an_unplanned_shape_is_told_with_what_differs():
+    function = tf.function(double)
+    watch = RetraceWatch({"step of 3": function})
+    warm(watch, "step of 3", function, tf.ones(3))
+    retrace = watch.observe(2, "step of 4", {"mel": tf.ones(4)})
+    assert retrace.kind == RetraceKind.SIGNATURE
+    assert (retrace.changes[0].old, retrace.changes[0].new) == ("float32 (3,)", "float32 (4,)")
