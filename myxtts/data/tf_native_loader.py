@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec
 from myxtts.audio.mel_tf import mel_tensorflow
 from myxtts.batch import Batch, BatchShape
 from myxtts.config.config import DataConfig
+from myxtts.data.mapped_table import file_bytes, mapped_table
 from myxtts.data.runs import BatchRuns, ClipTable
-from myxtts.errors import CacheError
 
 BYTES_PER_MB = 1_000_000
 
@@ -35,13 +35,18 @@ class Tables:
     """False: mapped from the files; the system keeps in memory what is in use and gives it up when memory is short."""
 
 
+def empty_tables(n_mels: int) -> Tables:
+    """Tables of the padding row alone: a dataset over them has the same graph, and can be looked at without the corpus in it."""
+    return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), is_in_memory=True)
+
+
 def open_tables(cache: ClipTable, cache_memory_mb: int) -> Tables:
     """The tables of a cache: read into memory up to the given size, mapped beyond it."""
-    total_bytes = sum(_file_bytes(path) for path in (cache.frames_path, cache.tokens_path))
+    total_bytes = sum(file_bytes(path) for path in (cache.frames_path, cache.tokens_path))
     is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
     with tf.device("/CPU:0"):
-        frames = _mapped(cache.frames_path, tf.float32, (cache.mel.n_mels,))
-        tokens = _mapped(cache.tokens_path, tf.int32, ())
+        frames = mapped_table(cache.frames_path, np.float32, (cache.mel.n_mels,))
+        tokens = mapped_table(cache.tokens_path, np.int32, ())
         if is_in_memory:
             # A copy: a mapped page may be given up, and read from the disk again in the middle of a step.
             frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
@@ -92,6 +97,8 @@ def batch_dataset(
     dataset = tf.data.Dataset.from_tensor_slices(tuple(runs))
     dataset = dataset.map(gathered, num_parallel_calls=options.threads, deterministic=True)
     settings = tf.data.Options()
+    # tf.data's rewrites gain nothing here, and write the captured tables into a graph: slow from 100 MB, fatal from 2 GB on.
+    settings.experimental_optimization.apply_default_optimizations = False
     if options.has_private_threads:
         settings.threading.private_threadpool_size = options.threads
     return dataset.with_options(settings)
@@ -146,28 +153,6 @@ def _table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
     """The table row of each place of a batch, (rows, places); gaps, written as negative numbers, become row 0."""
     ranges = tf.raw_ops.RaggedRange(starts=runs[0], limits=runs[1], deltas=tf.ones((), runs.dtype))
     return tf.reshape(tf.maximum(ranges.rt_dense_values, 0), shape)
-
-
-def _mapped(path: Path, dtype: tf.DType, row_shape: tuple[int, ...]) -> tf.Tensor:
-    row_bytes = dtype.size
-    for size in row_shape:
-        row_bytes *= size
-    rows, remainder = divmod(_file_bytes(path), row_bytes)
-    if remainder or not rows:
-        raise CacheError(
-            f"{path} is damaged: {_file_bytes(path)} bytes are not a whole number of rows of {row_bytes} bytes. "
-            "Run `myxtts verify --fix`."
-        )
-    return tf.raw_ops.ImmutableConst(dtype=dtype, shape=(rows, *row_shape), memory_region_name=str(path))
-
-
-def _file_bytes(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise CacheError(
-            f"The cache's file {path} cannot be read ({error.strerror}). Run `myxtts prepare` again."
-        ) from None
 
 
 def _accelerator(device: str | None) -> str | None:

@@ -1,0 +1,71 @@
+"""An opened cache without preparation: made-up lengths, speakers, frames and tokens in two files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.audio.mel import MelSpec
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUpTable:
+    frames: np.ndarray
+    tokens: np.ndarray
+    frame_starts: np.ndarray
+    frame_counts: np.ndarray
+    token_starts: np.ndarray
+    token_counts: np.ndarray
+    speaker_numbers: np.ndarray
+    language_numbers: np.ndarray
+    is_validation: np.ndarray
+    frames_path: Path
+    tokens_path: Path
+    mel: MelSpec
+    speakers: tuple[str, ...]
+
+    def clip_frames(self, clip: int) -> np.ndarray:
+        start = int(self.frame_starts[clip])
+        return self.frames[start : start + int(self.frame_counts[clip])]
+
+    def clip_tokens(self, clip: int) -> np.ndarray:
+        start = int(self.token_starts[clip])
+        return self.tokens[start : start + int(self.token_counts[clip])]
+
+
+def speech_lengths(clips: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Frames and tokens that are spread as in recorded prompts: many short, a few long, about 5 frames a token."""
+    generator = np.random.default_rng(seed)
+    frames = np.clip(generator.lognormal(4.5, 0.75, clips), 30, 780).astype(np.int32)
+    tokens = np.clip(frames / generator.uniform(4, 8, clips), 2, 200).astype(np.int32)
+    return frames, tokens
+
+
+def make_table(
+    folder: Path, clips: int = 40, speakers: int = 1, n_mels: int = 20, seed: int = 0, longest: int = 60
+) -> MadeUpTable:
+    generator = np.random.default_rng(seed)
+    frame_counts = generator.integers(3, longest, clips, dtype=np.int32)
+    token_counts = generator.integers(1, 12, clips, dtype=np.int32)
+    frames = generator.standard_normal((1 + frame_counts.sum(), n_mels)).astype(np.float32)
+    tokens = generator.integers(2, 40, 1 + token_counts.sum(), dtype=np.int32)
+    frames[0], tokens[0] = 0, 0
+    frames.tofile(folder / "frames.f32")
+    tokens.tofile(folder / "tokens.i32")
+    return MadeUpTable(
+        frames=frames,
+        tokens=tokens,
+        frame_starts=1 + np.cumsum(frame_counts, dtype=np.int64) - frame_counts,
+        frame_counts=frame_counts,
+        token_starts=1 + np.cumsum(token_counts, dtype=np.int64) - token_counts,
+        token_counts=token_counts,
+        speaker_numbers=(np.arange(clips) % speakers).astype(np.int32),
+        language_numbers=(np.arange(clips) % 2).astype(np.int32),
+        is_validation=np.arange(clips) % 8 == 0,
+        frames_path=folder / "frames.f32",
+        tokens_path=folder / "tokens.i32",
+        mel=MelSpec(16000, n_mels=n_mels),
+        speakers=tuple(f"speaker{number}" for number in range(speakers)),
+    )
