@@ -11,7 +11,7 @@ import numpy as np
 
 from myxtts.config.config import DataConfig
 from myxtts.data.corpora import bundled_corpus
-from myxtts.data.manifest import Rejection, Utterance, read_corpus
+from myxtts.data.manifest import Rejection, Utterance, read_splits
 
 MISSING_BYTES = -1
 
@@ -35,8 +35,7 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
     chosen = folder if folder is not None else config.train_data
     root = Path(chosen) if chosen is not None else bundled_corpus()
-    train = read_corpus(root, config.language, "train", config.validation_share, config.val_data)
-    held_out = read_corpus(root, config.language, "validation", config.validation_share, config.val_data)
+    train, held_out = read_splits(root, config.language, config.validation_share, config.val_data)
     rejections = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
     training_clips, validation_clips = list(train.utterances), list(held_out.utterances)
     if held_out.folder != train.folder:  # two folders may use the same names for different clips
