@@ -246,22 +246,27 @@ class XTTSTrainer:
 
     def warm_up(self) -> None:
         """Trace and compile every step before it is needed; afterwards anything new is reported."""
-        accumulated = self.config.training.gradient_accumulation_steps
-        plan = self.corpus.plan
-        with self.timers.stage("compile"):
-            if plan.is_static:
-                for number, shape in enumerate(plan.shapes, 1):
-                    seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
-                    self.display.line(f"Compiled step {number} of {len(plan.shapes)} ({shape}) in {seconds:.1f} s")
-            if self.corpus.validation_plan is not None and plan.is_static:
+        self.warm_up_training()
+        if self.corpus.validation_plan is not None and self.corpus.plan.is_static:
+            with self.timers.stage("compile"):
                 for shape in self.corpus.validation_plan.shapes:
                     self.steps.warm_up(self.steps.validate, shape)
         for name, function in self.steps.functions.items():
             self.watch.add(name, function)
-        if plan.is_static:
-            for shape in plan.shapes:
-                self.watch.expect(self.steps.name_of_step(shape, accumulated), shape.signature())
+        if self.corpus.plan.is_static:
+            for shape in self.corpus.plan.shapes:
+                name = self.steps.name_of_step(shape, self.config.training.gradient_accumulation_steps)
+                self.watch.expect(name, shape.signature())
         self.watch.warmed_up()
+
+    def warm_up_training(self) -> None:
+        """Trace and compile the steps that learn, with a line for each."""
+        shapes = self.corpus.plan.shapes if self.corpus.plan.is_static else ()
+        accumulated = self.config.training.gradient_accumulation_steps
+        with self.timers.stage("compile"):
+            for number, shape in enumerate(shapes, 1):
+                seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
+                self.display.line(f"Compiled step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
 
     def save(self) -> Path | None:
         """Write a checkpoint; None on a worker that is not the chief."""

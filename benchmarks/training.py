@@ -1,0 +1,255 @@
+"""How fast the trainer trains, and whether its device waits: one run, interleaved, as ratios.
+
+    python benchmarks/training.py [--steps N] [--json FILE]
+
+On the bundled corpus with the tiny network. Nothing else should run meanwhile: the figures compare parts of this run with each
+other, but a busy machine widens their spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+STEPS = 2000
+ROUNDS = 5
+STEPS_PER_ROUND = 8
+COLD_STARTS = 3
+STEPS_BETWEEN_RETRACES = 5
+MATRIX_SIZE = 4096
+
+CHILD = """
+import time, psutil
+started = psutil.Process().create_time()
+before = time.time()
+import tensorflow
+imported = time.time() - before
+from myxtts.config.load import load_config
+from myxtts.training.display import Display
+from myxtts.training.trainer import XTTSTrainer
+from rich.console import Console
+import io, json
+config = load_config(None, {{"training.checkpoint_dir": {folder!r}}})
+trainer = XTTSTrainer(config, display=Display(Console(file=io.StringIO())))
+trainer.warm_up_training()
+trainer.steps.learn([next(trainer.feed)]).numpy()
+seconds = time.time() - started
+print(json.dumps({{"first_step_seconds": seconds, "import_seconds": imported, "stages": trainer.timers.as_dict()}}))
+import os
+os._exit(0)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the long run ({STEPS})")
+    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure_cold_starts(Path(folder))
+        figures |= measure_plans(Path(folder))
+        figures |= measure_long_run(Path(folder), arguments.steps)
+    print_table(figures)
+    if arguments.json:
+        arguments.json.write_text(
+            json.dumps({name: value for name, value in figures.items() if name[0] != "_"}, indent=1)
+        )
+
+
+def measure_cold_starts(folder: Path) -> dict:
+    """From the command to the end of step 1, the cache already there; the median of several new processes."""
+    results = []
+    for number in range(COLD_STARTS + 1):  # the first one prepares the cache and is not counted
+        code = CHILD.format(folder=str(folder / f"cold-{number}"))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+    first = [result["first_step_seconds"] for result in results[1:]]
+    return {
+        "first_step_seconds": statistics.median(first),
+        "import_seconds": statistics.median(result["import_seconds"] for result in results[1:]),
+        "_first_step_spread": (min(first), max(first)),
+    }
+
+
+def make_trainer(folder: Path, **overrides):
+    import io
+
+    from rich.console import Console
+
+    from myxtts.config.load import load_config
+    from myxtts.training.display import Display
+    from myxtts.training.trainer import XTTSTrainer
+
+    fields = {"training.checkpoint_dir": str(folder)} | {
+        name.replace("__", "."): value for name, value in overrides.items()
+    }
+    return XTTSTrainer(load_config(None, fields), display=Display(Console(file=io.StringIO())))
+
+
+class Contender:
+    """One way of training: its own trainer and feed, timed a few steps at a time."""
+
+    def __init__(self, folder: Path, retraces: bool = False, **overrides):
+        self.trainer = make_trainer(folder, **overrides)
+        self.retraces = retraces
+        self.rates: list[float] = []
+        self.trainer.warm_up_training()
+        self.trainer.steps.learn([next(self.trainer.feed)]).numpy()
+
+    def run_round(self) -> None:
+        """Useful frames per second of a few steps; with `retraces`, the function is built anew every few steps."""
+        steps, frames, started = self.trainer.steps, 0.0, time.perf_counter()
+        for number in range(STEPS_PER_ROUND):
+            if self.retraces and number % STEPS_BETWEEN_RETRACES == 0:
+                steps.functions.clear()
+            batch = next(self.trainer.feed)
+            steps.learn([batch]).numpy()
+            frames += float(batch.mel_lengths.numpy().sum())
+        self.rates.append(frames / (time.perf_counter() - started))
+
+
+def measure_plans(folder: Path) -> dict:
+    """The default plan against the promised fixed shape, and against building the function anew; and the arithmetic."""
+    import tensorflow as tf
+
+    from benchmarks.flops import training_flops
+
+    default = Contender(folder / "default")
+    others = {
+        "fixed": Contender(folder / "fixed", data__pad_to_fixed_length=True),
+        "buckets": Contender(folder / "buckets", data__plan="buckets"),
+        "retracing": Contender(folder / "retracing", retraces=True),
+    }
+    matrix = tf.random.stateless_normal((MATRIX_SIZE, MATRIX_SIZE), (1, 2))
+    product = tf.function(lambda: tf.reduce_sum(tf.matmul(matrix, matrix)))
+    product().numpy()
+    products, step_seconds = [], []
+    for _ in range(ROUNDS):
+        default.run_round()
+        for contender in others.values():
+            contender.run_round()
+        started = time.perf_counter()
+        product().numpy()
+        products.append(2 * MATRIX_SIZE**3 / (time.perf_counter() - started))
+        started = time.perf_counter()
+        for _ in range(STEPS_PER_ROUND):
+            default.trainer.steps.learn([next(default.trainer.feed)]).numpy()
+        step_seconds.append((time.perf_counter() - started) / STEPS_PER_ROUND)
+
+    trainer, plan = default.trainer, default.trainer.corpus.plan
+    forward = tf.function(trainer.steps._validation_step, input_signature=[plan.shapes[0].signature()])
+    flops = training_flops(forward.get_concrete_function())
+    shares = [flops / seconds / rate for seconds, rate in zip(step_seconds, products, strict=True)]
+    useful = plan.useful_share()
+    ratios = {
+        name: [mine / theirs for mine, theirs in zip(default.rates, contender.rates, strict=True)]
+        for name, contender in others.items()
+    }
+    for contender in (default, *others.values()):
+        contender.trainer.feed.close()
+    return {
+        "default_vs_fixed": statistics.median(ratios["fixed"]),
+        "default_vs_buckets": statistics.median(ratios["buckets"]),
+        "default_vs_retracing": statistics.median(ratios["retracing"]),
+        "promised_vs_fixed": useful / others["fixed"].trainer.corpus.plan.useful_share(),
+        "flops_share_total": statistics.median(shares),
+        "flops_share_useful": statistics.median(shares) * useful,
+        "parameters": trainer.state.layout.size,
+        "_ratios": ratios,
+        "_gflops": (statistics.median(products) / 1e9, flops / 1e9),
+        "_shares": shares,
+    }
+
+
+def measure_long_run(folder: Path, steps: int) -> dict:
+    """The real trainer, with its log, validation and checkpoints, over many steps."""
+    trainer = make_trainer(folder / "long", training__max_steps=steps, training__epochs=1_000_000)
+    memory = {}
+    advance = trainer.display.advance
+
+    def watched(step: int) -> None:
+        if step in (max(steps // 10, 1), steps):
+            memory[step] = psutil.Process().memory_info().rss
+        advance(step)
+
+    trainer.display.advance = watched
+    summary = trainer.train()
+    early, late = memory[max(steps // 10, 1)], memory[steps]
+    after = summary.counts_after_warmup
+    return {
+        "traces_after_warmup": after.traces,
+        "compilations_after_warmup": after.compilations,
+        "signatures_after_warmup": after.signatures,
+        "wait_share": summary.steps.wait_share,
+        "step_cv": summary.steps.step_cv,
+        "step_std_over_mean": summary.steps.std_over_mean,
+        "rss_growth": late / early - 1,
+        "logging_share": summary.logging_share,
+        "useful_frames_per_second": summary.useful_frames_per_second,
+        "steps": steps,
+        "step_seconds": summary.steps.mean_seconds,
+    }
+
+
+def print_table(figures: dict) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    def spread(values: list[float]) -> str:
+        return f"{min(values):.2f} – {max(values):.2f}"
+
+    low, high = figures["_first_step_spread"]
+    product, step = figures["_gflops"]
+    ratios = figures["_ratios"]
+    rows = [
+        ("useful frames/s, default against fixed", f"{figures['default_vs_fixed']:.2f}x", spread(ratios["fixed"])),
+        ("  what the useful shares promise", f"{figures['promised_vs_fixed']:.2f}x", ""),
+        (
+            "useful frames/s, default against 8 buckets",
+            f"{figures['default_vs_buckets']:.2f}x",
+            spread(ratios["buckets"]),
+        ),
+        (
+            "useful frames/s, default against retracing",
+            f"{figures['default_vs_retracing']:.1f}x",
+            spread(ratios["retracing"]),
+        ),
+        ("first step, from the command", f"{figures['first_step_seconds']:.1f} s", f"{low:.1f} – {high:.1f} s"),
+        ("  TensorFlow's import in it", f"{figures['import_seconds']:.1f} s", ""),
+        ("arithmetic, of a large matrix product", f"{figures['flops_share_total']:.0%}", spread(figures["_shares"])),
+        ("  useful", f"{figures['flops_share_useful']:.0%}", f"{step:.0f} GFLOP a step, {product:.0f} GFLOP/s"),
+        ("steps of the long run", f"{figures['steps']:,}", f"{figures['step_seconds']:.3f} s each"),
+        ("useful frames/s", f"{figures['useful_frames_per_second']:,.0f}", ""),
+        ("waiting for data", f"{figures['wait_share']:.2%}", ""),
+        (
+            "robust spread of the step time",
+            f"{figures['step_cv']:.1%}",
+            f"std/mean {figures['step_std_over_mean']:.1%}",
+        ),
+        ("traces, compilations, signatures after warm-up", "", ""),
+        (
+            "",
+            f"{figures['traces_after_warmup']}, {figures['compilations_after_warmup']}, {figures['signatures_after_warmup']}",
+            "",
+        ),
+        ("growth of resident memory", f"{figures['rss_growth']:.1%}", "from a tenth of the steps to the end"),
+        ("logging", f"{figures['logging_share']:.2%}", "of the time"),
+        ("parameters", f"{figures['parameters']:,}", ""),
+    ]
+    table = Table("measured", "figure", "spread", title="Training, tiny network, bundled corpus")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    main()
