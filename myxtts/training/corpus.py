@@ -12,7 +12,7 @@ from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection
-from myxtts.data.plan import Plan, build_plan
+from myxtts.data.plan import Plan, build_plan, plan_kind, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus
 from myxtts.errors import CorpusError
 
@@ -35,13 +35,6 @@ class TrainingCorpus:
     report: PrepareReport
 
 
-def plan_kind(config: DataConfig) -> str:
-    """The plan that the configuration asks for; `auto` is packed, the fastest static plan (benchmarks/training.py)."""
-    if config.pad_to_fixed_length:
-        return "fixed"
-    return "packed" if config.plan == "auto" else config.plan
-
-
 def open_corpus(
     data: DataConfig,
     training: TrainingConfig,
@@ -53,7 +46,7 @@ def open_corpus(
     """Prepare what is not prepared, open the cache, and plan. `batch_size` is what `auto` was measured to be."""
     report = prepare_corpus(data, progress=progress, announce=announce)
     cache = open_cache(report.folder)
-    max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length)
+    max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length, plan_kind(data))
     clips, left_out = usable_clips(cache, data.max_text_length, max_mel_frames)
     held_out = cache.is_validation[clips]
     if data.batch_size != "auto":
@@ -70,17 +63,16 @@ def open_corpus(
         "seed": training.seed,
         "replicas": replicas,
     }
-
-    def planned(members: np.ndarray) -> Plan:
-        return build_plan(plan_kind(data), cache.frame_counts, cache.token_counts, clips=members, **sizes)
-
     if not (~held_out).any():
         raise CorpusError(
             f"No clip of {report.data_folder} is left for training: {len(clips)} usable clips are all held out. "
             "Add recordings, or lower data.validation_share."
         )
-    validation_plan = planned(clips[held_out]) if held_out.any() else None
-    return TrainingCorpus(cache, planned(clips[~held_out]), validation_plan, max_mel_frames, left_out, report)
+    lengths = (cache.frame_counts, cache.token_counts)
+    plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
+    # In the same shapes: one size of batches fits all replicas, and one compilation less.
+    validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
+    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, left_out, report)
 
 
 def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
