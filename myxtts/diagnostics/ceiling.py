@@ -71,8 +71,10 @@ def measure_ceiling(recording: Recording) -> Ceiling | None:
 
 
 def _measure_step(recording: Recording, steps: StepTable) -> tuple[float | None, str]:
-    if steps.kind == "fit" or recording.last_step is None:
-        return None, "the step fetches its own batch" if steps.kind == "fit" else "the step is not one tf.function"
+    if steps.kind == "fit":
+        return _measure_fit_step(recording)
+    if recording.last_step is None:
+        return None, "the step is not one tf.function"
     function, args, kwargs = recording.last_step
     concrete = function._list_all_concrete_functions()
     outside = {
@@ -94,6 +96,30 @@ def _measure_step(recording: Recording, steps: StepTable) -> tuple[float | None,
     if function.experimental_get_tracing_count() != traces:
         return None, "it is traced anew at every call"
     return seconds, ""
+
+
+def _measure_fit_step(recording: Recording) -> tuple[float | None, str]:
+    """The train function of Keras on one batch that is served from memory again and again."""
+    import tensorflow as tf
+
+    model = recording.fit_model
+    used = [record.dataset for record in recording.iterators if record.is_inside_graph and record.dataset >= 0]
+    dataset = recording.datasets[used[-1]] if used else None
+    if model is None or model.train_function is None or dataset is None or dataset.kept is None:
+        return None, "Keras' dataset or train function could not be kept"
+    if any(stage.python for stage in dataset.stages):
+        return None, "its data come from Python, which is not run a second time"
+    variables = [*model.variables, *(model.optimizer.variables if model.optimizer is not None else [])]
+    variables = list({id(variable): variable for variable in [*variables, *model.metrics_variables]}.values())
+    before = [tf.identity(variable.value) for variable in variables]
+    iterator = iter(dataset.kept.take(1).cache().repeat())
+    try:
+        return _time_calls(lambda: model.train_function(iterator)), ""
+    except (tf.errors.OpError, ValueError, TypeError, StopIteration) as error:
+        return None, f"Keras refused it ({type(error).__name__})"
+    finally:
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(value)
 
 
 def _measure_loader(recording: Recording) -> tuple[float | None, str, tuple[str, ...]]:

@@ -18,6 +18,7 @@ from myxtts.diagnostics.rules_compilation import find_compilation_problems
 from myxtts.diagnostics.rules_host import find_host_problems
 from myxtts.diagnostics.rules_input import find_input_problems
 from myxtts.diagnostics.steps import StepTable, cut_steps
+from myxtts.diagnostics.traces import TracedCode, explain_traces
 from myxtts.runtime.timers import robust_spread
 
 EXIT_FINE, EXIT_PROBLEM, EXIT_NOT_MEASURED = 0, 1, 2
@@ -124,7 +125,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
         return Report(
             "not measured",
             "could not measure: no training step was seen (no Model.fit, no repeated tf.function, no GradientTape)",
-            functions=(),
+            functions=tuple(_function_lines(explain_traces(recording))),
             notes=_notes(recording, None),
         )
     facts = Facts(recording, steps)
@@ -137,7 +138,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
         verdict,
         findings=tuple(findings),
         split=split,
-        functions=tuple(_function_lines(facts)),
+        functions=tuple(_function_lines(facts.codes)),
         stages=tuple(_stage_lines(facts)),
         batch_signatures=len(set(steps.batch[steps.batch >= 0].tolist())),
         ceiling=ceiling,
@@ -205,9 +206,9 @@ def _compute_bound(facts: Facts, findings: list[Finding], split: TimeSplit) -> s
     return text + (f"; but {findings[0].what}" if findings else "")
 
 
-def _function_lines(facts: Facts) -> list[FunctionLine]:
+def _function_lines(codes: list[TracedCode]) -> list[FunctionLine]:
     lines = []
-    for code in facts.codes[:20]:
+    for code in codes[:20]:
         causes = [f"{cause.kind} of {', '.join(list(cause.arguments)[:3])}" if cause.arguments else "unseen"
                   for cause in code.causes.values()]  # fmt: skip
         if code.repeated_moments:

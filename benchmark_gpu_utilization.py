@@ -1,0 +1,11 @@
+"""Loading, shapes and XLA, before and after. A door to `myxtts benchmark`; all arguments are its own."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from myxtts.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["benchmark", *sys.argv[1:]]))

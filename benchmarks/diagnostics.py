@@ -1,0 +1,159 @@
+"""Does the diagnosis name the right disease at the right line, stay silent on the healthy, and cost little?
+
+`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--skip-overhead]`
+Every script in tests/diagnostics/cases is run under `myxtts diagnose run` and compared with expected.yaml, which was written
+without sight of the detector. Overhead: the same steady training with and without observation, 3 interleaved pairs.
+JSON: cases, cases_right, false_alarms (findings on healthy scripts), overhead (share), and each case with what was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = ROOT / "tests" / "diagnostics" / "cases"
+STEADY_SCRIPT = """
+import sys, time
+import tensorflow as tf
+weights = tf.Variable(tf.random.normal((700, 700), seed=1))
+optimizer = tf.keras.optimizers.SGD(1e-6)
+optimizer.build([weights])
+dataset = tf.data.Dataset.from_tensors(tf.random.normal((600, 700), seed=2)).repeat(400).prefetch(2)
+
+@tf.function
+def train_step(batch):
+    with tf.GradientTape() as tape:
+        value = batch
+        for _ in range(3):
+            value = tf.tanh(tf.matmul(value, weights))
+        loss = tf.reduce_mean(value ** 2)
+    optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+    return loss
+
+times, last = [], None
+for batch in dataset:
+    train_step(batch)
+    now = time.perf_counter()
+    if last is not None:
+        times.append(now - last)
+    last = now
+times = sorted(times[20:])
+open(sys.argv[1], "w").write(str(sum(times[: len(times) // 2]) / (len(times) // 2)))
+"""
+
+
+def main() -> int:
+    """Run the cases and the overhead; print a table; write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
+    parser.add_argument("--skip-overhead", action="store_true")
+    arguments = parser.parse_args()
+    expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
+    chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
+    results = []
+    for name, truth in chosen.items():
+        result = run_case(name, truth)
+        results.append(result)
+        print(
+            f"{'right' if result['right'] else 'WRONG':<6} {name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}"
+        )
+        for problem in result["problems"]:
+            print(f"       {problem}")
+    figures: dict[str, Any] = {
+        "cases": len(results),
+        "cases_right": sum(result["right"] for result in results),
+        "false_alarms": sum(len(result["found"]) for result in results if result["healthy"]),
+        "overhead": None,
+        "results": results,
+    }
+    if not arguments.skip_overhead:
+        figures.update(measure_overhead())
+    print({name: figures[name] for name in ("cases", "cases_right", "false_alarms", "overhead")})
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    return 0 if figures["cases_right"] == figures["cases"] and figures["false_alarms"] == 0 else 1
+
+
+def run_case(name: str, truth: dict[str, Any]) -> dict[str, Any]:
+    """Diagnose one script and compare with the truth about it."""
+    with tempfile.TemporaryDirectory() as folder:
+        report_file = Path(folder) / "report.json"
+        process = subprocess.run(
+            [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file), str(CASES / name)],
+            cwd=folder, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        if not report_file.exists():
+            problems = [f"no report: exit {process.returncode}: {process.stderr[-300:]}"]
+            return {"name": name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "verdict_class": "",
+                    "problems": problems}  # fmt: skip
+        report = json.loads(report_file.read_text(encoding="utf-8"))["report"]
+    problems = compare(CASES / name, truth, report)
+    return {
+        "name": name,
+        "right": not problems,
+        "healthy": bool(truth.get("healthy")),
+        "found": [f"{finding['disease']}:{finding['line']}" for finding in report["findings"]],
+        "verdict_class": report["verdict_class"],
+        "seconds_per_step": report["time"]["steady_mean_seconds"] if report["time"] else None,
+        "problems": problems,
+    }
+
+
+def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list[str]:
+    """What is wrong with a report, as sentences."""
+    source = script.read_text(encoding="utf-8").splitlines()
+    problems, allowed = [], set(truth.get("also_acceptable") or ())
+    for wanted in truth.get("findings") or ():
+        names = {wanted["disease"], *(wanted.get("or") or ())}
+        allowed |= names
+        lines = {number for text in wanted["at"] for number, line in enumerate(source, 1) if text in line}
+        named = [finding for finding in report["findings"] if finding["disease"] in names]
+        if not named:
+            problems.append(f"missed {wanted['disease']}")
+        elif not any(finding["line"] in lines and Path(finding["file"]).name == script.name for finding in named):
+            problems.append(
+                f"{wanted['disease']} at line {[finding['line'] for finding in named]}, expected {sorted(lines)}"
+            )
+    problems += [
+        f"false: {finding['disease']} at line {finding['line']} ({finding['evidence']})"
+        for finding in report["findings"]
+        if finding["disease"] not in allowed
+    ]
+    verdict = truth.get("verdict")
+    if verdict is not None and report["verdict_class"] not in ([verdict] if isinstance(verdict, str) else verdict):
+        problems.append(f"verdict {report['verdict_class']}, expected {verdict}")
+    return problems
+
+
+def measure_overhead(pairs: int = 3) -> dict[str, float]:
+    """Mean of the faster half of the steps, observed against plain, in interleaved pairs: the median ratio minus one."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, output = Path(folder) / "steady.py", Path(folder) / "seconds.txt"
+        script.write_text(STEADY_SCRIPT, encoding="utf-8")
+
+        def seconds(command: list[str]) -> float:
+            subprocess.run([*command, str(script), str(output)], check=False, capture_output=True, timeout=600)
+            return float(output.read_text())
+
+        observed = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling"]
+        measured = [(seconds([sys.executable]), seconds(observed)) for _ in range(pairs)]
+    ratios = [after / before for before, after in measured]
+    return {
+        "overhead": statistics.median(ratios) - 1,
+        "step_seconds": statistics.median(before for before, _ in measured),
+        "ratios": ratios,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

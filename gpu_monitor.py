@@ -1,0 +1,11 @@
+"""Watch the device and a running training. A door to `myxtts monitor`; all arguments are its own."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from myxtts.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["monitor", *sys.argv[1:]]))

@@ -1,0 +1,161 @@
+"""Watch the device and a running training: `gpu_monitor.py`, `myxtts monitor`.
+
+In: how long, how often, where to log, which run. Out: one `Reading` at a time for a live view, and lines of CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.errors import DiagnosisError
+from myxtts.runtime.device import MachineSample, MachineSampler
+from myxtts.runtime.status import RunStatus, read_status, read_steps
+
+COLUMNS = (
+    "unix_seconds", "gpu", "gpu_percent", "gpu_memory_mb", "gpu_memory_total_mb", "gpu_watts", "gpu_clock_mhz",
+    "gpu_celsius", "throttled_by", "cpu_percent", "process_cpu_percent", "process_rss_mb", "disk_read_mb_per_second",
+    "run_state", "run_step", "busy_percent", "wait_percent", "step_seconds", "retraces",
+)  # fmt: skip
+RECENT_SECONDS = 10.0
+"""The trainer's busy fraction is that of its steps in the last so many seconds."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The machine and the run at one moment."""
+
+    machine: MachineSample
+    status: RunStatus | None
+    is_running: bool
+    busy_share: float | None
+    """Share of the recent time in which a step ran, from the trainer's own clock; None without a run."""
+    wait_share: float | None
+    step_seconds: float | None
+
+
+def readings(
+    duration_seconds: float | None,
+    interval_seconds: float = 1.0,
+    run: str | Path | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Reading]:
+    """A reading every interval, until the duration is over or forever."""
+    if interval_seconds <= 0:
+        raise DiagnosisError(f"The interval must be positive. Received: {interval_seconds} seconds.")
+    status = read_status(run) if run is not None else None
+    sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None)
+    end = None if duration_seconds is None else time.monotonic() + duration_seconds
+    try:
+        while end is None or time.monotonic() < end:
+            sleep(interval_seconds)
+            yield _reading(sampler.sample(), run)
+    finally:
+        sampler.close()
+
+
+def why_no_gpu() -> str | None:
+    """One sentence if no GPU can be watched."""
+    sampler = MachineSampler()
+    reason = sampler.no_gpu_reason
+    sampler.close()
+    return reason
+
+
+def _reading(machine: MachineSample, run: str | Path | None) -> Reading:
+    if run is None:
+        return Reading(machine, None, False, None, None, None)
+    status = read_status(run)
+    steps = read_steps(run, last=2000)
+    steps = steps[steps["unix_seconds"] > machine.unix_seconds - RECENT_SECONDS] if len(steps) else steps
+    if len(steps) == 0:
+        return Reading(machine, status, status.is_running(), 0.0, 0.0, None)
+    whole = steps["wait_seconds"] + steps["host_seconds"] + steps["device_seconds"]
+    total = max(float(whole.sum()), 1e-9)
+    busy, wait = float(steps["device_seconds"].sum()) / total, float(steps["wait_seconds"].sum()) / total
+    return Reading(machine, status, status.is_running(), busy, wait, float(whole.mean()))
+
+
+def reading_rows(reading: Reading) -> list[list[str]]:
+    """Rows of CSV: one for each GPU, or one without."""
+    machine, status = reading.machine, reading.status
+    rest = [
+        f"{machine.cpu_percent:.1f}",
+        f"{machine.process_cpu_percent:.1f}",
+        f"{machine.process_rss_bytes / 2**20:.1f}",
+        f"{machine.disk_read_bytes_per_second / 2**20:.2f}",
+        *(["", ""] if status is None else [status.state if reading.is_running else "ended", str(status.step)]),
+        _percent(reading.busy_share),
+        _percent(reading.wait_share),
+        "" if reading.step_seconds is None else f"{reading.step_seconds:.4f}",
+        "" if status is None else str(status.retraces),
+    ]
+    rows = [
+        [
+            f"{machine.unix_seconds:.2f}",
+            f"{gpu.index}",
+            "" if gpu.utilization_percent is None else f"{gpu.utilization_percent:.0f}",
+            f"{gpu.memory_used_bytes / 2**20:.0f}",
+            f"{gpu.memory_total_bytes / 2**20:.0f}",
+            "" if gpu.power_watts is None else f"{gpu.power_watts:.0f}",
+            "" if gpu.clock_mhz is None else str(gpu.clock_mhz),
+            "" if gpu.temperature_celsius is None else str(gpu.temperature_celsius),
+            "; ".join(gpu.throttled_by),
+            *rest,
+        ]
+        for gpu in machine.gpus
+    ]
+    return rows or [[f"{machine.unix_seconds:.2f}", *[""] * 8, *rest]]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+class CsvLog:
+    """Appends readings to a CSV file; the header is written once."""
+
+    def __init__(self, path: str | Path):
+        self._path = Path(path)
+        try:
+            self._file = open(self._path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - open as long as the log
+        except OSError as error:
+            raise DiagnosisError(
+                f"The log cannot be written. Received: {path} ({error.strerror}). Name another file."
+            ) from None
+        self._writer = csv.writer(self._file)
+        if self._file.tell() == 0:
+            self._writer.writerow(COLUMNS)
+
+    def add(self, reading: Reading) -> None:
+        """One reading, on the disk at once."""
+        self._writer.writerows(reading_rows(reading))
+        self._file.flush()
+
+    def close(self) -> None:
+        """No more readings."""
+        self._file.close()
+
+
+def describe(reading: Reading) -> str:
+    """One line for a live view."""
+    machine, parts = reading.machine, []
+    for gpu in machine.gpus:
+        use = "?" if gpu.utilization_percent is None else f"{gpu.utilization_percent:.0f} %"
+        watts = "" if gpu.power_watts is None else f", {gpu.power_watts:.0f} W"
+        throttled = f", throttled: {', '.join(gpu.throttled_by)}" if gpu.throttled_by else ""
+        memory = f"{gpu.memory_used_bytes / 2**30:.1f}/{gpu.memory_total_bytes / 2**30:.1f} GB"
+        parts.append(f"GPU {gpu.index} {use}, {memory}{watts}{throttled}")
+    parts.append(f"CPU {machine.cpu_percent:.0f} %")
+    if reading.status is not None:
+        state = reading.status.state if reading.is_running else "ended"
+        busy = "-" if reading.busy_share is None else f"{100 * reading.busy_share:.0f} %"
+        wait = "-" if reading.wait_share is None else f"{100 * reading.wait_share:.1f} %"
+        seconds = "" if reading.step_seconds is None else f", {reading.step_seconds:.3f} s a step"
+        parts.append(f"run {state} at step {reading.status.step}: busy {busy}, waiting {wait}{seconds}")
+    else:
+        parts.append(f"memory {machine.process_rss_bytes / 2**20:.0f} MB")
+    return " | ".join(parts)

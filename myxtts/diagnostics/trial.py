@@ -1,0 +1,90 @@
+"""Real training steps in a folder of their own: what the diagnoses of this trainer are made on. Leaves nothing behind.
+
+In: a configuration. Out: the trainer, warmed up, and its clock and counters after so many steps of the real loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from rich.console import Console
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import DiagnosisError
+from myxtts.runtime.counters import Counts, Retrace
+from myxtts.runtime.timers import Stage, StepSummary, summarize
+from myxtts.training.display import Display
+from myxtts.training.trainer import XTTSTrainer
+
+COLD_STEPS = 2
+"""Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What so many real steps showed."""
+
+    stages: np.ndarray
+    """Seconds by (step, stage), cold steps first."""
+    cold_steps: int
+    retraces: tuple[Retrace, ...]
+    since_warmup: Counts
+    total: Counts
+
+    @property
+    def steady(self) -> np.ndarray:
+        """Seconds by (step, stage) without the cold steps."""
+        return self.stages[self.cold_steps :]
+
+    @property
+    def summary(self) -> StepSummary:
+        """Figures of the steady steps."""
+        return summarize(self.steady)
+
+
+@contextlib.contextmanager
+def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
+    """The real trainer on a configuration, quiet, with its checkpoints in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="myxtts-trial-") as folder:
+        training = dataclasses.replace(
+            config.training, checkpoint_dir=folder, tensorboard_log_dir=None, init_from=None, on_retrace="warn"
+        )
+        quiet = Display(Console(file=io.StringIO(), highlight=False))
+        trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, starts_anew=True)
+        try:
+            yield trainer
+        finally:
+            trainer.feed.close()
+
+
+def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
+    """So many steps as the training loop makes them: a batch from the feed, the compiled step, the counters."""
+    if steps <= COLD_STEPS:
+        raise DiagnosisError(
+            f"At least {COLD_STEPS + 1} steps are needed to tell cold steps from the rest. Received: {steps}."
+        )
+    accumulated = trainer.config.training.gradient_accumulation_steps
+    clock, watch, previous = trainer.clock, trainer.watch, None
+    clock.begin()
+    for step in range(1, steps + 1):
+        batches = [next(trainer.feed) for _ in range(accumulated)]
+        clock.mark(Stage.WAIT)
+        metrics: tf.Tensor = trainer.steps.learn(batches)
+        if previous is not None:
+            previous.numpy()
+        clock.mark(Stage.DEVICE)
+        previous = metrics
+        shapes = [trainer.steps.shape_of(batch) for batch in batches]
+        name = trainer.steps.name_of_step(shapes[0], len(batches))
+        if not watch.is_watching(name):
+            watch.add(name, trainer.steps.functions[name], is_new=True)
+        watch.observe(step, name, batches[0])
+        clock.finish()
+    return Trial(clock.recent(last=steps), COLD_STEPS, watch.retraces, watch.counts_since_warmup(), watch.counts())

@@ -1,0 +1,11 @@
+"""Where does a training step spend its time? A door to `myxtts diagnose bottleneck`; all arguments are its own."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from myxtts.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["diagnose", "bottleneck", *sys.argv[1:]]))
