@@ -68,7 +68,7 @@ def main() -> int:
             f"{'right' if result['right'] else 'WRONG':<6} {name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}"
         )
         for problem in result["problems"]:
-            print(f"       {problem}")
+            print(f"       {problem}", flush=True)
     figures: dict[str, Any] = {
         "cases": len(results),
         "cases_right": sum(result["right"] for result in results),
@@ -88,8 +88,9 @@ def run_case(name: str, truth: dict[str, Any]) -> dict[str, Any]:
     """Diagnose one script and compare with the truth about it."""
     with tempfile.TemporaryDirectory() as folder:
         report_file = Path(folder) / "report.json"
+        observed = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file)]
         process = subprocess.run(
-            [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file), str(CASES / name)],
+            [*observed, str(CASES / name)],
             cwd=folder, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         if not report_file.exists():

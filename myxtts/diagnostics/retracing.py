@@ -50,8 +50,8 @@ class RetracingDiagnosis:
         since, summary = self.trial.since_warmup, self.trial.summary
         compiled = "not counted" if since.compilations is None else str(since.compilations)
         lines = [
-            f"Plan: {self.plan}, {len(self.shapes)} shapes ({', '.join(self.shapes[:3])}{' ...' if len(self.shapes) > 3 else ''}), "
-            f"{percent(self.useful_share)} useful frames",
+            f"Plan: {self.plan}, {len(self.shapes)} shapes ({', '.join(self.shapes[:3])}"
+            f"{' ...' if len(self.shapes) > 3 else ''}), {percent(self.useful_share)} useful frames",
             f"Batch shapes are closed: {'yes' if self.are_shapes_closed else 'no'}",
             f"Compiled before the first step in {self.compile_seconds:.1f} s",
             f"After the warm-up: {since.traces} traces, {compiled} XLA compilations, {since.signatures} new batch signatures",

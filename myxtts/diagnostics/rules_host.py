@@ -196,5 +196,5 @@ def _device_idle(facts: Facts) -> Iterator[Finding]:
         place,
         "move it into tf.data (map + prefetch), into the tf.function, or to every N steps",
         float(steps.host[steady].sum()),
-        also=tuple(line for line, _ in lines[1:3]) + (steps.place,),
+        also=(*(line for line, _ in lines[1:3]), steps.place),
     )

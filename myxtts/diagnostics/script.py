@@ -50,7 +50,7 @@ def run_script(script: str | Path, arguments: Sequence[str] = (), measure_ceilin
     path = Path(script)
     if not path.is_file():
         raise DiagnosisError(
-            f"There is no such script. Received: {path}. Expected: a Python file, as in `myxtts diagnose run train.py --epochs 1`."
+            f"There is no such script. Received: {path}. Expected: a Python file, as in `myxtts diagnose run train.py`."
         )
     with tempfile.TemporaryDirectory(prefix="myxtts-diagnosis-") as folder:
         result = Path(folder) / "report.json"
