@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -77,13 +76,11 @@ def open_corpus(
 
 def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each band over the training clips (an even sample of them, if they are very many)."""
-    frames = np.memmap(Path(cache.frames_path), np.float32, "r").reshape(-1, cache.mel.n_mels)
     total_rows = int(cache.frame_counts[clips].sum())
     every = max(1, total_rows // STATISTICS_ROWS)
     count, total, squares = 0, np.zeros(cache.mel.n_mels), np.zeros(cache.mel.n_mels)
     for clip in clips[::every]:
-        start = int(cache.frame_starts[clip])
-        rows = frames[start : start + int(cache.frame_counts[clip])].astype(np.float64)
+        rows = cache.clip_frames(int(clip)).astype(np.float64)
         count += len(rows)
         total += rows.sum(axis=0)
         squares += np.square(rows).sum(axis=0)

@@ -231,17 +231,14 @@ class Steps:
 
         def apply():
             flat = self.state.layout.join([tf.convert_to_tensor(weight) for weight in weights])
-            first, second, moved = adamw(
-                first_moment, second_moment, flat, gradient, rate, tf.cast(updates, tf.float32), self._decays
-            )
+            count = tf.cast(updates, tf.float32)
+            first, second, moved = adamw(first_moment, second_moment, flat, gradient, rate, count, self._decays)
             first_moment.assign(first)
             second_moment.assign(second)
             for weight, part in zip(weights, self.state.layout.parts(moved), strict=True):
                 weight.assign(part)
             if self.state.keeps_average:
-                count = tf.cast(updates, tf.float32)
-                decay = tf.minimum(self.settings.ema_decay, (1 + count) / (10 + count))
-                average.assign(average * decay + moved * (1 - decay))
+                average.assign(moving_average(average, moved, self.settings.ema_decay, count))
             return tf.constant(0)
 
         tf.cond(is_usable, apply, lambda: tf.constant(0))
@@ -254,8 +251,16 @@ class Steps:
         step.assign_add(tf.cast(has_clips, tf.int64))
 
 
+@tf.function(jit_compile=True)
+def moving_average(average, weights, decay, updates):
+    """The weights' average after one more update; it forgets faster while there are few."""
+    decay = tf.minimum(decay, (1 + updates) / (10 + updates))
+    return average * decay + weights * (1 - decay)
+
+
+@tf.function(jit_compile=True)
 def adamw(first_moment, second_moment, weights, gradient, rate, updates, decays):
-    """AdamW on flat vectors: the new moments and weights."""
+    """AdamW on flat vectors: the new moments and weights. Compiled on every device: one pass over memory instead of twenty."""
     beta1, beta2 = ADAM_BETAS
     first = beta1 * first_moment + (1 - beta1) * gradient
     second = beta2 * second_moment + (1 - beta2) * tf.square(gradient)
