@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from myxtts.evaluation.judge import Sentence
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from myxtts.audio.mel import MelSpec
+    from myxtts.evaluation.sentences import Sentence
+    from myxtts.synthesis.voice import Voice
 
 METRIC_NAMES = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 EVERYDAY = "everyday"
@@ -22,6 +28,11 @@ SHOWN_FAILURES = 20
 def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `myxtts evaluate`."""
     parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
+    parser.add_argument(
+        "--recordings-only",
+        action="store_true",
+        help="no voice: the recordings themselves, and through Griffin-Lim, which is what a voice can reach at best",
+    )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--data", type=Path, help="corpus whose held-out sentences are spoken (default: the bundled one)"
@@ -71,13 +82,18 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         recogniser=None if command is None else CommandRecogniser(command),
         metrics=_choose_metrics(arguments, sentences),
     )
-    voice = _load_voice(arguments.voice)
+    voice = None if arguments.recordings_only else _load_voice(arguments.voice)
     console = Console()
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("")
-        evaluation = evaluator.evaluate(
-            voice, lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
-        )
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total)
+
+        if voice is None:
+            evaluation = evaluator.evaluate_recordings(*_griffin_lim(sentences), tell)
+        else:
+            evaluation = evaluator.evaluate(voice, tell)
     console.print(terminal_table(evaluation))
     failures = evaluation.failed_sentences
     for line in failures[:SHOWN_FAILURES]:
@@ -93,19 +109,26 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def everyday_sentences() -> tuple[Sentence, ...]:
+    """The 100 English sentences that come with the package and are in no corpus."""
+    from myxtts.evaluation.sentences import read_sentences
+
+    listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
+    with importlib.resources.as_file(listed) as path:
+        return read_sentences(path, "en")
+
+
 def _choose_sentences(arguments: argparse.Namespace) -> tuple[Sentence, ...]:
     import dataclasses
 
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.evaluate import read_sentences, sentences_of
+    from myxtts.evaluation.sentences import read_sentences, sentences_of
 
     if arguments.limit is not None and arguments.limit < 1:
         raise EvaluationError(f"--limit must be at least 1. Received: {arguments.limit}.")
     if arguments.sentences is not None:
         if arguments.sentences == EVERYDAY:
-            listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
-            with importlib.resources.as_file(listed) as path:
-                sentences = read_sentences(path, "en")
+            sentences = everyday_sentences()
         else:
             sentences = read_sentences(arguments.sentences, arguments.language)
     else:
@@ -129,8 +152,16 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
 
     needs_recordings = {"similarity", "mcd", "duration_error"}
     is_recorded = any(each.recording is not None for each in sentences)
+    if arguments.recordings_only and not (is_recorded and arguments.voice is None):
+        raise EvaluationError(
+            "--recordings-only takes neither a voice nor --sentences: it measures the recordings of --data."
+        )
     if arguments.metrics is None:
-        return tuple(name for name in METRIC_NAMES if is_recorded or name not in needs_recordings)
+        return tuple(
+            name
+            for name in METRIC_NAMES
+            if (is_recorded or name not in needs_recordings) and not (arguments.recordings_only and name == "rtf")
+        )
     impossible = sorted(needs_recordings & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
@@ -139,7 +170,26 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     return tuple(arguments.metrics)
 
 
-def _load_voice(folder: Path | None):
-    from myxtts.synthesis.voice import Voice, bundled_voice
+def _load_voice(folder: Path | None) -> Voice:
+    from myxtts.synthesis.voice import Voice
+    from myxtts.synthesis.voice_folder import bundled_voice
 
     return Voice.load(folder if folder is not None else bundled_voice())
+
+
+def _griffin_lim(sentences: tuple[Sentence, ...]) -> tuple[MelSpec, Callable[[np.ndarray], np.ndarray]]:
+    """The default mel at the rate of the recordings, and Griffin-Lim with its own settings as a plain function."""
+    import tensorflow as tf
+
+    from myxtts.audio.files import probe_audio
+    from myxtts.audio.mel import MelSpec
+    from myxtts.config.config import DataConfig
+    from myxtts.models.vocoder import GriffinLim
+
+    mel = MelSpec.from_config(DataConfig(), probe_audio(sentences[0].recording)[1])
+    vocoder = GriffinLim(mel)
+
+    def vocode(frames: np.ndarray) -> np.ndarray:
+        return vocoder(tf.constant(frames[None]), tf.constant([len(frames)]))[0].numpy()
+
+    return mel, vocode

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,14 +21,17 @@ from myxtts.data.manifest import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.failures import CHARACTERS_PER_SECOND, speaking_rate
 from myxtts.evaluation.figures import Figure, Share, measure
-from myxtts.evaluation.judge import METRICS, Judge, JudgedClip, Progress, Sentence
+from myxtts.evaluation.judge import METRICS, Judge, JudgedClip, Progress
 from myxtts.evaluation.recognise import Recogniser
-from myxtts.evaluation.shares import clip_shares
+from myxtts.evaluation.sentences import Sentence, sentences_of
+from myxtts.evaluation.shares import ClipRows, clip_shares
 
 RECORDED_LEVEL_DB = -23.0
 """Level of the recordings when they are vocoded and compared: that of data.loudness_db."""
 RECORDED_SILENCE_DB = 45.0
 """Silence cut from the ends of the recordings: that of data.trim_silence_db."""
+SPOKEN_TOGETHER = 48
+"""Sentences handed to the voice at once: it sorts them by length and speaks several in one batch."""
 TIMED_SENTENCES = 10
 """Sentences that are spoken one at a time, twice, for the real-time factor; the second time counts, when all is compiled."""
 SOURCES = ("", "_recordings", "_vocoded")
@@ -46,12 +49,17 @@ class MeasuredVoice(Protocol):
     """What is asked of a voice; `myxtts.synthesis.voice.Voice` is one."""
 
     mel: MelSpec
+    speakers: tuple[str, ...]
 
     def synthesize(
-        self, text: str, language: str | None = None, speaker: str | None = None, seed: int = 0
+        self, text: str, *, language: str | None = None, speaker: str | None = None, seed: int = 0
     ) -> SpokenAudio: ...
 
-    def vocode(self, mel: np.ndarray) -> np.ndarray: ...
+    def synthesize_many(
+        self, texts: Sequence[str], *, seeds: Sequence[int], language: str | None = None, speaker: str | None = None
+    ) -> Sequence[SpokenAudio]: ...
+
+    def vocode(self, mel: np.ndarray) -> SpokenAudio: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +96,6 @@ class Evaluation:
         )
 
 
-def sentences_of(utterances: Sequence[Utterance]) -> tuple[Sentence, ...]:
-    """The sentences of a corpus, with their recordings."""
-    return tuple(Sentence(each.id, each.text, each.language, each.speaker, each.path) for each in utterances)
-
-
-def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:
-    """One sentence a line, without recordings; empty lines and lines that begin with # are passed over."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvaluationError(
-            f"The list of sentences cannot be read: {path}: {error}. Expected a UTF-8 text file."
-        ) from None
-    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    if not texts:
-        raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence a line.")
-    return tuple(Sentence(f"{number:03d}", text, language) for number, text in enumerate(texts, start=1))
-
-
 def evaluate_voice(
     voice: MeasuredVoice,
     utterances: Sequence[Utterance | Sentence],
@@ -141,36 +130,57 @@ class Evaluator:
         self._references: dict[MelSpec, Reference] = {}
 
     def evaluate(self, voice: MeasuredVoice, progress: Progress | None = None, vocoded: bool = True) -> Evaluation:
-        """Measure one voice; without `vocoded` the recordings are not passed through its vocoder (its keys are left out)."""
+        """Measure one voice; without `vocoded` the recordings are not passed through its vocoder."""
         mel = voice.mel
         reference = self._reference(mel, progress)
-        judged_vocoded: list[JudgedClip | None] = [None] * len(self._sentences)
-        if vocoded:
-            judged_vocoded = self._judge_recorded(
-                mel, reference, lambda samples: voice.vocode(mel_numpy(samples, mel)), "vocoded", progress
-            )
         spoken = self._speak(voice, progress)
-        repeated = [sentence for sentence in self._sentences for _ in range(self._seeds)]
-        recorded = [clip and clip.samples for clip in reference.recordings for _ in range(self._seeds)]
         judged = self._judge.judge(
-            spoken, repeated, recorded, mel, reference.characters_per_second, _named(progress, "synthesised")
+            spoken,
+            [sentence for sentence in self._sentences for _ in range(self._seeds)],
+            [clip and clip.samples for clip in reference.recordings for _ in range(self._seeds)],
+            mel,
+            reference.characters_per_second,
+            _named(progress, "synthesised"),
         )
-        synthesised = tuple(tuple(judged[start : start + self._seeds]) for start in range(0, len(judged), self._seeds))
+        synthesised = [judged[start : start + self._seeds] for start in range(0, len(judged), self._seeds)]
+        times = self._time(voice, progress) if "rtf" in self._judge.metrics else []
+        vocode = (lambda frames: _samples_of(voice.vocode(frames), mel)) if vocoded else None
+        return self._sum_up(mel, synthesised, times, vocode, progress)
+
+    def evaluate_recordings(
+        self, mel: MelSpec, vocode: Callable[[np.ndarray], np.ndarray], progress: Progress | None = None
+    ) -> Evaluation:
+        """Measure the recordings and a vocoder (log-mel frames → samples at the mel's rate) alone: what a voice can reach."""
+        return self._sum_up(mel, [[] for _ in self._sentences], [], vocode, progress)
+
+    def _sum_up(
+        self,
+        mel: MelSpec,
+        synthesised: ClipRows,
+        times: Sequence[Share],
+        vocode: Callable[[np.ndarray], np.ndarray] | None,
+        progress: Progress | None,
+    ) -> Evaluation:
+        reference = self._reference(mel, progress)
+        vocoded: list[JudgedClip | None] = [None] * len(self._sentences)
+        if vocode is not None:
+            vocoded = self._judge_recorded(
+                mel, reference, lambda samples: vocode(mel_numpy(samples, mel)), "vocoded", progress
+            )
         speakers = [sentence.speaker for sentence in self._sentences]
+        rows_of = (synthesised, [[clip] for clip in reference.recordings], [[clip] for clip in vocoded])
         figures: dict[str, Figure | None] = {}
-        for ending, clips in zip(
-            SOURCES, (synthesised, _single(reference.recordings), _single(judged_vocoded)), strict=True
-        ):
-            for key, shares in clip_shares(clips, reference.recordings, speakers, self._judge.metrics).items():
+        for ending, rows in zip(SOURCES, rows_of, strict=True):
+            for key, shares in clip_shares(rows, reference.recordings, speakers, self._judge.metrics).items():
                 figures[key + ending] = measure(shares)
         if "rtf" in self._judge.metrics:
-            figures["rtf"] = measure([[share] for share in self._time(voice, progress)])
+            figures["rtf"] = measure([[share] for share in times])
         return Evaluation(
             figures=figures,
             sentences=self._sentences,
-            synthesised=synthesised,
+            synthesised=tuple(tuple(row) for row in synthesised),
             recordings=reference.recordings,
-            vocoded=tuple(judged_vocoded),
+            vocoded=tuple(vocoded),
             seeds=self._seeds,
             metrics=self._judge.metrics,
             recogniser=self._judge.recogniser.name if self._judge.recogniser is not None else None,
@@ -216,12 +226,23 @@ class Evaluator:
         return placed
 
     def _speak(self, voice: MeasuredVoice, progress: Progress | None) -> list[np.ndarray]:
-        spoken = []
-        for sentence in self._sentences:
-            for seed in range(self._seeds):
-                spoken.append(_speak(voice, sentence, seed))
-            if progress is not None:
-                progress("speaking", len(spoken), len(self._sentences) * self._seeds)
+        """Every sentence with every seed, sentence by sentence; those of one speaker and language are spoken together."""
+        jobs = [(sentence, seed) for sentence in self._sentences for seed in range(self._seeds)]
+        groups: dict[tuple[str, str | None], list[int]] = {}
+        for number, (sentence, _) in enumerate(jobs):
+            groups.setdefault((sentence.language, _speaker_of(sentence, voice)), []).append(number)
+        spoken: list[np.ndarray] = [np.zeros(0, np.float32)] * len(jobs)
+        done = 0
+        for (language, speaker), numbers in groups.items():
+            for start in range(0, len(numbers), SPOKEN_TOGETHER):
+                part = numbers[start : start + SPOKEN_TOGETHER]
+                texts, seeds = [jobs[number][0].text for number in part], [jobs[number][1] for number in part]
+                audios = voice.synthesize_many(texts, seeds=seeds, language=language, speaker=speaker)
+                for number, audio in zip(part, audios, strict=True):
+                    spoken[number] = _samples_of(audio, voice.mel)
+                done += len(part)
+                if progress is not None:
+                    progress("speaking", done, len(jobs))
         return spoken
 
     def _time(self, voice: MeasuredVoice, progress: Progress | None) -> list[Share]:
@@ -229,10 +250,13 @@ class Evaluator:
         shares = []
         timed = self._sentences[::step][:TIMED_SENTENCES]
         for sentence in timed:
-            _speak(voice, sentence, seed=0)
-            started = time.perf_counter()
-            samples = _speak(voice, sentence, seed=0)
-            shares.append(Share(time.perf_counter() - started, len(samples) / voice.mel.sample_rate))
+            for _ in range(2):
+                started = time.perf_counter()
+                audio = voice.synthesize(
+                    sentence.text, language=sentence.language, speaker=_speaker_of(sentence, voice), seed=0
+                )
+                elapsed_seconds = time.perf_counter() - started
+            shares.append(Share(elapsed_seconds, len(audio.samples) / audio.sample_rate))
             if progress is not None:
                 progress("timing", len(shares), len(timed))
         return shares
@@ -243,12 +267,16 @@ def evaluation_callback(
     seeds: int = 1,
     recogniser: Recogniser | None = None,
     metrics: Sequence[str] = ("cer", "wer", "failed"),
-) -> Callable[[Any], dict[str, float]]:
-    """A function for the trainer: a voice in, its figures by key out. Recordings and vocoder are judged at the first call."""
+) -> Callable[[Path | MeasuredVoice], dict[str, float]]:
+    """For the trainer: a voice or its folder in, figures by key out. Recordings and vocoder are judged at the first call."""
     evaluator = Evaluator(sentences, seeds, recogniser, metrics)
     fixed: dict[str, float] = {}
 
-    def evaluate(voice: MeasuredVoice) -> dict[str, float]:
+    def evaluate(voice: Path | MeasuredVoice) -> dict[str, float]:
+        if isinstance(voice, Path):
+            from myxtts.synthesis.voice import Voice  # brings TensorFlow
+
+            voice = Voice.load(voice)
         evaluation = evaluator.evaluate(voice, vocoded=not fixed)
         values = {key: figure.value for key, figure in evaluation.figures.items() if figure is not None}
         if not fixed:
@@ -258,10 +286,13 @@ def evaluation_callback(
     return evaluate
 
 
-def _speak(voice: MeasuredVoice, sentence: Sentence, seed: int) -> np.ndarray:
-    """One sentence by the voice, in its own speaker where the sentence names none that it could know."""
-    audio = voice.synthesize(sentence.text, language=sentence.language, speaker=sentence.speaker or None, seed=seed)
-    return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, voice.mel.sample_rate)
+def _speaker_of(sentence: Sentence, voice: MeasuredVoice) -> str | None:
+    """The sentence's speaker, for a voice that has several; a voice of one speaker speaks as itself, whoever was recorded."""
+    return sentence.speaker or None if len(voice.speakers) > 1 else None
+
+
+def _samples_of(audio: SpokenAudio, mel: MelSpec) -> np.ndarray:
+    return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, mel.sample_rate)
 
 
 def _load_recording(path: Path | None, sample_rate: int) -> np.ndarray | None:
@@ -271,10 +302,6 @@ def _load_recording(path: Path | None, sample_rate: int) -> np.ndarray | None:
     samples, rate = read_audio(path)
     samples = trim_silence(resample(samples, rate, sample_rate), sample_rate, RECORDED_SILENCE_DB)
     return level_loudness(samples, sample_rate, RECORDED_LEVEL_DB)
-
-
-def _single(clips: Sequence[JudgedClip | None]) -> list[list[JudgedClip | None]]:
-    return [[clip] for clip in clips]
 
 
 def _named(progress: Progress | None, name: str) -> Progress | None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from myxtts.audio.files import SILENT_PEAK
+from myxtts.audio.files import SILENT_PEAK, trim_silence
 from myxtts.evaluation.error_rates import ErrorCount, comparable_text
 
 CLIPPED_LEVEL = 0.999
 """Samples from here on stand at the end of the scale."""
 CLIPPED_SHARE = 0.002
 """A clip with more of its samples there is audibly distorted."""
+SILENCE_DB = 40.0
+"""Silence at the ends, this far below the loudest moment, makes no clip long enough; too long it makes it."""
 CHARACTERS_PER_SECOND = 15.0
 """A usual speed of speech, spaces counted; used where there is no recording to tell the speaker's own."""
 SLACK_SECONDS = 0.35
@@ -46,11 +48,11 @@ def find_failure(
         return "silent"
     if float(np.mean(loudness >= CLIPPED_LEVEL)) > CLIPPED_SHARE:
         return "clipped"
-    seconds = len(samples) / sample_rate
+    spoken_seconds = len(trim_silence(samples, sample_rate, SILENCE_DB)) / sample_rate
     asked = len(comparable_text(text, language)) / characters_per_second
-    if seconds < asked / LENGTH_FACTOR:
+    if spoken_seconds < asked / LENGTH_FACTOR:
         return "too short"
-    if seconds > (asked + SLACK_SECONDS) * LENGTH_FACTOR:
+    if len(samples) / sample_rate > (asked + SLACK_SECONDS) * LENGTH_FACTOR:
         return "too long"
     if errors is not None and errors.words >= FEWEST_WORDS and errors.character_error > NOT_UNDERSTOOD:
         return "not understood"

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from myxtts.evaluation.error_rates import ErrorCount, count_errors
 from myxtts.evaluation.failures import find_failure
 from myxtts.evaluation.naturalness import NaturalnessJudge
 from myxtts.evaluation.recognise import PocketsphinxRecogniser, Recogniser
+from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import SpeakerEncoder
 
 METRICS = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
@@ -32,17 +32,6 @@ JUDGED_LEVEL_DB = -23.0
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how many clips are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence to be spoken, and where it was recorded, if it was."""
-
-    id: str
-    text: str
-    language: str = "en"
-    speaker: str = ""
-    recording: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,8 @@ from myxtts.audio.files import resample
 from myxtts.errors import EvaluationError
 
 DNSMOS_RATE = 16000
+WINDOW_SAMPLES = 144_160
+"""What the network hears at once: 9.01 s. Longer clips are judged in windows, a second apart."""
 WORST_SCORE = 1.0
 """Of a clip without any sample, which the network cannot be shown."""
 
@@ -43,8 +45,12 @@ class NaturalnessJudge:
         self._network.p808_onnx_sess = onnxruntime.InferenceSession(categories, options)
 
     def score(self, samples: np.ndarray, sample_rate: int) -> float:
-        """Overall quality, 1 (bad) to 5 (excellent). Clips under 9 s are repeated by the package until they are as long."""
+        """Overall quality, 1 (bad) to 5 (excellent)."""
         if len(samples) == 0:
             return WORST_SCORE
         heard = resample(np.asarray(samples, np.float32), sample_rate, DNSMOS_RATE)
+        # Shorter clips are repeated to the length that the network hears at once; the package doubles them until they are
+        # longer, and judges the same sounds several times.
+        if len(heard) < WINDOW_SAMPLES:
+            heard = np.resize(heard, WINDOW_SAMPLES)
         return float(self._network(np.clip(heard, -1.0, 1.0), DNSMOS_RATE, is_personalized_MOS=False)["ovrl_mos"])

@@ -61,7 +61,7 @@ def _render_sentence(evaluation: Evaluation, number: int) -> str:
     clips = (
         ("recording", evaluation.recordings[number]),
         ("vocoded recording", evaluation.vocoded[number]),
-        ("synthesis", evaluation.synthesised[number][0]),
+        ("synthesis", next(iter(evaluation.synthesised[number]), None)),
     )
     figures = "".join(_render_clip(name, clip, evaluation.mel) for name, clip in clips if clip is not None)
     return (

@@ -68,9 +68,12 @@ def terminal_table(evaluation: Evaluation) -> Table:
 
 def describe(evaluation: Evaluation) -> str:
     """One line: on what the figures stand."""
-    sentences, seeds = len(evaluation.sentences), evaluation.seeds
-    heard = f", recogniser {evaluation.recogniser}" if evaluation.recogniser is not None else ""
-    return f"{sentences} sentences, {seeds} seed{'s' * (seeds > 1)}{heard}; in brackets 95 % intervals over sentences."
+    parts = [f"{len(evaluation.sentences)} sentences"]
+    if any(evaluation.synthesised):
+        parts.append(f"{evaluation.seeds} seed{'s' * (evaluation.seeds > 1)}")
+    if evaluation.recogniser is not None:
+        parts.append(f"recogniser {evaluation.recogniser}")
+    return f"{', '.join(parts)}; in brackets 95 % intervals over sentences."
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:

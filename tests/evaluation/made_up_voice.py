@@ -9,7 +9,7 @@ import numpy as np
 
 from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec
-from myxtts.evaluation.judge import Sentence
+from myxtts.evaluation.sentences import Sentence
 
 RATE = 16000
 TEXTS = (
@@ -47,6 +47,7 @@ class MadeUpVoice:
 
     def __init__(self, silent: tuple[str, ...] = ()):
         self.mel = MelSpec(RATE)
+        self.speakers = ("her",)
         self.silent = silent
         self.asked: list[tuple[str, int]] = []
         self.vocoded = 0
@@ -56,9 +57,12 @@ class MadeUpVoice:
         samples = tone(TEXTS.index(text)) if text in TEXTS else tone(0)
         return MadeUpAudio(np.zeros_like(samples) if text in self.silent else samples)
 
+    def synthesize_many(self, texts, *, seeds, language=None, speaker=None):
+        return [self.synthesize(text, language, speaker, seed) for text, seed in zip(texts, seeds, strict=True)]
+
     def vocode(self, mel):
         self.vocoded += 1
-        return tone(0, seconds=(len(mel) - 1) * self.mel.hop_length / RATE)
+        return MadeUpAudio(tone(0, seconds=(len(mel) - 1) * self.mel.hop_length / RATE))
 
 
 class PitchRecogniser:

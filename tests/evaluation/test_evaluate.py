@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback, read_sentences
+from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback
 from myxtts.evaluation.page import render_page
 from myxtts.evaluation.report import summary_rows, to_json, write_json
+from myxtts.evaluation.sentences import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecogniser, made_up_sentences
 
 METRICS = ("cer", "wer", "mcd", "duration_error", "failed", "rtf")
