@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
-from myxtts.errors import ConfigError, TrainingError
-
-CLUSTER_VARIABLE = "TF_CONFIG"
+from myxtts.errors import ConfigError
+from myxtts.training.cluster import Cluster, meet, read_cluster
 
 
 @dataclass(frozen=True)
@@ -24,6 +22,8 @@ class Hardware:
     dtype_policy: str
     """Keras's name: float32, mixed_bfloat16 or mixed_float16."""
     graph_mode: bool
+    cluster: Cluster | None = None
+    """The machines of the run, if there are several."""
 
     @property
     def replicas(self) -> int:
@@ -38,8 +38,7 @@ class Hardware:
     @property
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs."""
-        task = json.loads(os.environ.get(CLUSTER_VARIABLE) or "{}").get("task", {"index": 0})
-        return task["index"] == 0
+        return self.cluster is None or self.cluster.is_chief
 
 
 def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | None = None) -> Hardware:
@@ -50,7 +49,8 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     gpus = _visible_gpus(config)
     # The graph optimizer took most of the first call and gained nothing in the step (docs/training.md).
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    strategy = strategy or _strategy(gpus)
+    cluster = read_cluster() if strategy is None else None
+    strategy = strategy or _strategy(gpus, cluster)
     graph_mode = config.enable_graph_mode and not config.enable_eager_debug
     if config.enable_eager_debug:
         tf.debugging.enable_check_numerics()
@@ -58,7 +58,9 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({os.cpu_count()} cores)"]
     replicas = strategy.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")
-    return Hardware(strategy, description, xla and graph_mode, _dtype_policy(config, gpus), graph_mode)
+    if cluster is not None:
+        description += f", {cluster.name_of(cluster.number)} of {len(cluster.addresses)}"
+    return Hardware(strategy, description, xla and graph_mode, _dtype_policy(config, gpus), graph_mode, cluster)
 
 
 def _set_threads(config: TrainingConfig) -> None:
@@ -99,26 +101,12 @@ def _visible_gpus(config: TrainingConfig) -> list[tf.config.PhysicalDevice]:
     return wanted
 
 
-def _strategy(gpus: list[tf.config.PhysicalDevice]) -> tf.distribute.Strategy:
-    if os.environ.get(CLUSTER_VARIABLE):
-        return _cluster_strategy()
+def _strategy(gpus: list[tf.config.PhysicalDevice], cluster: Cluster | None) -> tf.distribute.Strategy:
+    if cluster is not None:
+        return meet(cluster)
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
-
-
-def _cluster_strategy() -> tf.distribute.Strategy:
-    received = os.environ[CLUSTER_VARIABLE]
-    try:
-        workers = json.loads(received)["cluster"]["worker"]
-    except (ValueError, KeyError, TypeError):
-        raise TrainingError(
-            f"{CLUSTER_VARIABLE} does not describe a cluster. Received: {received}. Expected: "
-            '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
-        ) from None
-    if len(workers) < 2:
-        return tf.distribute.get_strategy()
-    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _dtype_policy(config: TrainingConfig, gpus: list[tf.config.PhysicalDevice]) -> str:

@@ -20,6 +20,8 @@ from myxtts.training.progress import Progress
 from myxtts.training.steps import METRICS
 
 MOST_IDS_SHOWN = 12
+NOT_LOGGED = ("skipped", "frames", "stop_wishes")
+"""Metrics of a step that are logged as other figures, or not at all."""
 
 
 class Recorder:
@@ -67,7 +69,7 @@ class Recorder:
         elapsed = started - self._last_flush
         summary = self._clock.summary(last=len(self._pending))
         self.useful_frames += frames
-        entry = {name: float(np.mean(column)) for name, column in named.items() if name not in ("skipped", "frames")}
+        entry = {name: float(np.mean(column)) for name, column in named.items() if name not in NOT_LOGGED}
         entry |= {
             "useful_frames_per_second": frames / max(elapsed, 1e-9),
             "padding_share": 1 - frames / max(self._batch_frames, 1),

@@ -21,7 +21,11 @@ from myxtts.training.levels import OptimizationSettings
 from myxtts.training.losses import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
 from myxtts.training.state import TrainState
 
-METRICS = ("loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale")
+METRICS = (
+    "loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes",
+)  # fmt: skip
+STEP_COUNTS = NUM_COUNTS + 1
+"""What is summed over replicas before a step: the counts of its clips, and the workers that wish to stop."""
 VALIDATION_SUMS = ("flow", "prior", "duration", "frames", "symbols", "predicted_frames")
 ADAM_BETAS = (0.9, 0.99)
 ADAM_EPSILON = 1e-8
@@ -52,6 +56,8 @@ class Steps:
         self.graph_mode = graph_mode
         self.functions: dict[str, Callable] = {}
         """Every traced function by name; what the counters watch."""
+        self.stop_wish = tf.Variable(0.0, trainable=False, name="stop_wish")
+        """1 when this process wants the run to end: told to the other workers with every step, so that all end together."""
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
         self._decays = decay_mask(state) * settings.weight_decay
@@ -91,12 +97,20 @@ class Steps:
 
     def shape_of(self, batch: Batch) -> BatchShape:
         """The global shape of a batch, which under a strategy is one of per-replica values."""
-        local = self.strategy.experimental_local_results(batch.mel)[0]
-        if local is batch.mel:
-            return shape_of(batch)
-        part = Batch(*(self.strategy.experimental_local_results(field)[0] for field in batch))
-        shape = shape_of(part)
+        shape = shape_of(self.local_batch(batch))
         return dataclasses.replace(shape, rows=shape.rows * self.strategy.num_replicas_in_sync)
+
+    def local_shape(self, shape: BatchShape) -> BatchShape:
+        """The shape of one replica's part of a global batch."""
+        return dataclasses.replace(shape, rows=shape.rows // self.strategy.num_replicas_in_sync)
+
+    def local_batch(self, batch: Batch) -> Batch:
+        """The part of a batch that this process's first replica has."""
+        return Batch(*(self.local(field) for field in batch))
+
+    def clips_of(self, batch: Batch) -> tuple[tf.Tensor, ...]:
+        """The clip numbers of a batch, on each replica of this process."""
+        return self.strategy.experimental_local_results(batch.clips)
 
     def warm_up(self, call: Callable[[Batch], tf.Tensor], shape: BatchShape) -> float:
         """Trace and run a step once on a batch of nothing, which leaves the state as it is; returns the seconds it took."""
@@ -126,7 +140,7 @@ class Steps:
         ):  # a signature cannot describe per-replica values; the plan closes their shapes
             return tf.function(step)
         vector = tf.TensorSpec((self.state.layout.size + NUM_TERMS,), tf.float32)
-        counts = tf.TensorSpec((NUM_COUNTS,), tf.float32)
+        counts = tf.TensorSpec((STEP_COUNTS,), tf.float32)
         more = {"gradient_step": (counts, vector), "apply_step": (vector, counts)}.get(kind, ())
         batch = (shape.signature(),) if shape is not None else ()
         return tf.function(step, input_signature=(*batch, *more))
@@ -156,12 +170,12 @@ class Steps:
     # --- bodies, run by every replica -----------------------------------------------------------------------------
 
     def _train_step(self, batch: Batch) -> tf.Tensor:
-        counts = self._over_replicas(counts_of(batch))
+        counts = self._count_step(batch)
         gradient = self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
         return self._apply_step(gradient, counts)
 
     def _count_step(self, batch: Batch) -> tf.Tensor:
-        return self._over_replicas(counts_of(batch))
+        return self._over_replicas(tf.concat([counts_of(batch), [self.stop_wish]], axis=0))
 
     def _gradient_step(self, batch: Batch, counts: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
         return gradient + self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)
@@ -187,7 +201,7 @@ class Steps:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
             losses, _ = self.model.losses(batch, randomness, prior_weight)
-            terms = loss_terms(losses, counts)
+            terms = loss_terms(losses, counts[:NUM_COUNTS])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return self.state.layout.join([*gradients, terms])
@@ -212,7 +226,9 @@ class Steps:
             factor = tf.minimum(1.0, self.settings.clip_norm / tf.maximum(norm, 1e-12))
         context.merge_call(self._update, args=(gradient * factor, rate, is_finite & has_clips, has_clips))
         skipped = tf.cast(has_clips & ~is_finite, tf.float32)
-        return tf.stack([total_loss(terms), *tf.unstack(terms), norm, rate, skipped, frames, loss_scale])
+        return tf.stack(
+            [total_loss(terms), *tf.unstack(terms), norm, rate, skipped, frames, loss_scale, counts[NUM_COUNTS]]
+        )
 
     def _update(self, strategy, gradient, rate, is_usable, has_clips):
         """Once for all replicas: change every device's copy of the state in place."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch
@@ -43,7 +44,7 @@ from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
 from myxtts.training.start import start_weights
 from myxtts.training.state import TrainState
-from myxtts.training.steps import VALIDATION_SUMS, Steps
+from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps
 from myxtts.training.summary import RunSummary, summarize_run
 from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice, speaker_vectors
 
@@ -139,31 +140,47 @@ class XTTSTrainer:
             batches = [next(self.feed) for _ in range(training.gradient_accumulation_steps)]
             self.clock.mark(Stage.WAIT)
             metrics = self.steps.learn(batches)
-            if (
-                previous is not None
-            ):  # one step stays in flight: the device has work while the host waits for the one before
-                previous.numpy()
+            # One step stays in flight: the device has work while the host waits for the one before.
+            finished = None if previous is None else previous.numpy()
             self.clock.mark(Stage.DEVICE)
             previous = metrics
             self.step += 1
             self._note_step(metrics, batches)
             if self._run_events():
                 self.recorder.resume_clock()
-            if stop.is_requested:
-                return StopReason.SIGNAL
-            if self.progress.is_out_of_patience(training.early_stopping_patience):
-                return StopReason.PATIENCE
-            if training.max_minutes is not None and time.monotonic() - started > 60 * training.max_minutes:
-                return StopReason.TIME
+            if (reason := self._reason_to_stop(stop, started, finished)) is not None:
+                return reason
         self.recorder.flush()
         return StopReason.FINISHED
+
+    def _reason_to_stop(self, stop: StopOnSignal, started: float, finished: np.ndarray | None) -> StopReason | None:
+        """Why the run ends after this step, if it does. `finished`: the metrics of the step before."""
+        training = self.config.training
+        if self.progress.is_out_of_patience(training.early_stopping_patience):
+            return StopReason.PATIENCE
+        reason = StopReason.SIGNAL if stop.is_requested else None
+        if training.max_minutes is not None and time.monotonic() - started > 60 * training.max_minutes:
+            reason = StopReason.TIME
+        if self.hardware.cluster is None:
+            return reason
+        # Signals and clocks are each worker's own: what one of them wishes, all of them read in the metrics of the same step.
+        if reason is not None:
+            self.steps.stop_wish.assign(1.0)
+        if finished is not None and finished[METRICS.index("stop_wishes")] > 0:
+            return reason or StopReason.SIGNAL
+        return None
 
     def _note_step(self, metrics: tf.Tensor, batches: list[Batch]) -> None:
         shapes = [self.steps.shape_of(batch) for batch in batches]
         self.recorder.add(
-            self.step, metrics, [batch.clips for batch in batches], sum(s.rows * s.frames for s in shapes)
+            self.step,
+            metrics,
+            [clips for batch in batches for clips in self.steps.clips_of(batch)],
+            sum(s.rows * s.frames for s in shapes),
         )
-        retrace = self.watch.observe(self.step, self.steps.name_of_step(shapes[0], len(batches)), batches[0])
+        retrace = self.watch.observe(
+            self.step, self.steps.name_of_step(shapes[0], len(batches)), self.steps.local_batch(batches[0])
+        )
         if retrace is not None:
             self.display.line(str(retrace))
         if self.step % self.config.training.log_interval == 0:
@@ -256,7 +273,7 @@ class XTTSTrainer:
         if self.corpus.plan.is_static:
             for shape in self.corpus.plan.shapes:
                 name = self.steps.name_of_step(shape, self.config.training.gradient_accumulation_steps)
-                self.watch.expect(name, shape.signature())
+                self.watch.expect(name, self.steps.local_shape(shape).signature())
         self.watch.warmed_up()
 
     def warm_up_training(self) -> None:

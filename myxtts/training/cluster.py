@@ -1,0 +1,189 @@
+"""Several machines that train together: who they are, how they meet, and who is missing when one is lost.
+
+In: `TF_CONFIG`, the JSON that TensorFlow defines for this. Out: a `Cluster`, its strategy, and errors that name the worker.
+TensorFlow waits for a worker that never starts without saying for whom; so the meeting has a watchdog of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.errors import TrainingError
+
+CLUSTER_VARIABLE = "TF_CONFIG"
+PATIENCE_VARIABLE = "MYXTTS_CLUSTER_SECONDS"
+PATIENCE_SECONDS = 60.0
+"""How long the workers may take to meet. `MYXTTS_CLUSTER_SECONDS` replaces it, for clusters that start slowly."""
+PROBE_SECONDS = 2.0
+"""How long a worker may take to accept a connection when we look for the one that is missing."""
+LOST_WORKER_ERRORS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+    tf.errors.UnknownError,
+)
+"""What an exchange between workers raises when one of them is gone."""
+_TASK = re.compile(r"/job:(chief|worker)/(?:replica:\d+/)?task:(\d+)")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The workers of a run, as one of them sees them."""
+
+    addresses: tuple[str, ...]
+    """host:port of every worker; the first is the chief's, who alone writes checkpoints."""
+    number: int
+    """Which of them this process is."""
+    has_chief_job: bool = False
+    """TF_CONFIG may name the chief apart from the workers; then worker 0 is the second address."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes."""
+        return self.number == 0
+
+    def name_of(self, number: int) -> str:
+        """A worker in words."""
+        return f"worker {number}{' (the chief)' if number == 0 else ''} at {self.addresses[number]}"
+
+    def number_of_task(self, job: str, index: int) -> int | None:
+        """The worker that TensorFlow calls /job:<job>/task:<index>."""
+        number = index + (1 if self.has_chief_job and job == "worker" else 0)
+        return number if number < len(self.addresses) else None
+
+
+def read_cluster(variables: Mapping[str, str] = os.environ) -> Cluster | None:
+    """The cluster that TF_CONFIG describes; None without it, or if it names this process alone."""
+    received = variables.get(CLUSTER_VARIABLE)
+    if not received:
+        return None
+    try:
+        content = json.loads(received)
+        jobs, task = content["cluster"], content["task"]
+        chiefs, workers = _addresses(jobs.get("chief", [])), _addresses(jobs.get("worker", []))
+        job, index = task["type"], int(task["index"])
+        own = {"chief": chiefs, "worker": workers}[job]
+        if not 0 <= index < len(own) or set(jobs) - {"chief", "worker"} or len(chiefs) > 1:
+            raise ValueError("no such task")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise TrainingError(
+            f"{CLUSTER_VARIABLE} does not describe a cluster with this process in it. Received: {received}. Expected: "
+            '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}.'
+        ) from None
+    if len(chiefs) + len(workers) < 2:
+        return None
+    number = index if job == "chief" else index + len(chiefs)
+    return Cluster((*chiefs, *workers), number, bool(chiefs))
+
+
+def _addresses(values: Sequence[str]) -> list[str]:
+    for value in values:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"not host:port: {value}")
+    return list(values)
+
+
+def meet(cluster: Cluster, patience_seconds: float | None = None) -> tf.distribute.Strategy:
+    """The strategy of the cluster, once all of its workers are there; a `TrainingError` that names the missing ones, if not."""
+    if patience_seconds is None:
+        patience_seconds = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_SECONDS))
+    outcome: list[tf.distribute.Strategy | Exception] = []
+
+    def construct():
+        try:
+            outcome.append(tf.distribute.MultiWorkerMirroredStrategy())
+        except Exception as error:  # whatever it is belongs to the thread that waits
+            outcome.append(error)
+
+    thread = threading.Thread(target=construct, name="myxtts-cluster", daemon=True)
+    thread.start()
+    thread.join(patience_seconds)
+    if outcome and isinstance(outcome[0], tf.distribute.Strategy):
+        return outcome[0]
+    cause = str(outcome[0]).splitlines()[0][:200] if outcome else f"waited {patience_seconds:g} s"
+    missing = silent_workers(cluster) or [
+        number for number in range(len(cluster.addresses)) if number != cluster.number
+    ]
+    raise TrainingError(
+        f"The {len(cluster.addresses)} workers of {CLUSTER_VARIABLE} did not meet ({cause}). No answer from: "
+        f"{_listed(cluster, missing)}. Start the same command there with its own task index, check that the port is open "
+        f"and free, or take it out of {CLUSTER_VARIABLE} everywhere. Slow starts: {PATIENCE_VARIABLE}=seconds."
+    )
+
+
+def silent_workers(cluster: Cluster) -> list[int]:
+    """The other workers that do not accept a connection."""
+    others = [number for number in range(len(cluster.addresses)) if number != cluster.number]
+    with ThreadPoolExecutor(max_workers=min(len(others), 32)) as pool:
+        answers = pool.map(lambda number: _answers(cluster.addresses[number]), others)
+        return [number for number, answer in zip(others, answers, strict=True) if not answer]
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def lost_worker(cluster: Cluster, error: tf.errors.OpError, step: int) -> TrainingError | None:
+    """What to tell the user when an exchange failed; None if the error names no worker and all of them answer."""
+    lost = silent_workers(cluster) or named_workers(cluster, str(error))
+    if not lost:
+        return None
+    return TrainingError(
+        f"Lost {_listed(cluster, lost)} after step {step} ({type(error).__name__}). The checkpoints are whole. Look at the "
+        "output of that worker, then start the same command on every worker again, with it or with another "
+        f"{CLUSTER_VARIABLE} without it: the run goes on from its last checkpoint."
+    )
+
+
+def named_workers(cluster: Cluster, text: str) -> list[int]:
+    """Other workers that a message of TensorFlow names, the one named most often first."""
+    numbers = [cluster.number_of_task(job, int(index)) for job, index in _TASK.findall(text)]
+    others = [number for number in numbers if number is not None and number != cluster.number]
+    return sorted(set(others), key=lambda number: (-others.count(number), number))
+
+
+def check_agreement(strategy: tf.distribute.Strategy, cluster: Cluster, facts: Mapping[str, int]) -> None:
+    """All workers must begin at the same place of the same data: small whole numbers, compared across the cluster."""
+    mine = np.array([part for value in facts.values() for part in divmod(value, 2**16)], np.float32)
+
+    @tf.function
+    def mean_over_replicas():
+        def body():
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(mine, tf.float64))
+
+        return strategy.run(body)
+
+    total = strategy.experimental_local_results(mean_over_replicas())[0].numpy()
+    differs = total != mine.astype(np.float64) * strategy.num_replicas_in_sync
+    names = [name for number, name in enumerate(facts) if differs[2 * number : 2 * number + 2].any()]
+    if names:
+        raise TrainingError(
+            f"The workers do not agree on: {', '.join(names)} (here, {cluster.name_of(cluster.number)}: "
+            + ", ".join(f"{name} {facts[name]}" for name in names)
+            + "). Every worker needs the same configuration and recordings, and a training.checkpoint_dir that all of them "
+            "share (or a copy of the chief's)."
+        )
+
+
+def _listed(cluster: Cluster, numbers: Sequence[int]) -> str:
+    return ", ".join(cluster.name_of(number) for number in numbers)
