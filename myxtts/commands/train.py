@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from myxtts.config.config import DataConfig
 
 FLAGS = {
     "--train-data": ("data.train_data", str, "folder of recordings with metadata.csv (default: the bundled corpus)"),
@@ -98,10 +103,24 @@ def run_train(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config, overrides_of(arguments))
     from myxtts.training.trainer import XTTSTrainer
 
-    trainer = XTTSTrainer(config, starts_anew=arguments.reset_training)
+    evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
+    trainer = XTTSTrainer(config, evaluate=evaluate, starts_anew=arguments.reset_training)
     summary = trainer.train()
     trainer.display.table("What was measured", summary.rows())
     return 0
+
+
+def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
+    """What judges the voice while it trains: the recogniser on the held-out sentences of the corpus."""
+    from myxtts.data.corpora import bundled_corpus
+    from myxtts.data.manifest import read_corpus
+    from myxtts.evaluation.evaluate import evaluation_callback
+    from myxtts.evaluation.sentences import sentences_of
+
+    held_out = read_corpus(
+        data.train_data or bundled_corpus(), data.language, "validation", data.validation_share, data.val_data
+    )
+    return evaluation_callback(sentences_of(held_out.utterances))
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:

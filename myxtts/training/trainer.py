@@ -196,16 +196,31 @@ class XTTSTrainer:
         training = self.config.training
         is_validation = self.corpus.validation_plan is not None and self.step % training.validation_interval == 0
         is_sample = self.step % training.sample_interval == 0 and self.step < self.total_steps
-        is_checkpoint = self.step % training.checkpoint_interval == 0 or is_sample
+        is_evaluation = self._evaluate is not None and self.step % training.evaluation_interval == 0
         is_best = self._validate() if is_validation else False
-        if is_checkpoint or is_best:
-            folder = self.save()
-            if is_best and folder is not None:
-                mark_best(self.folder, folder)
-            if is_sample and folder is not None:
-                self._draw_alignment()
-                self.recorder.logbook.submit(lambda: self._speak(folder, self.recorder.logbook))
-        return is_validation or is_checkpoint
+        if not (self.step % training.checkpoint_interval == 0 or is_sample or is_evaluation or is_best):
+            return is_validation
+        folder = self.save()
+        if folder is None:
+            return True
+        if is_evaluation:
+            is_best = self._measure_voice(folder)
+        # A run that is evaluated has its best checkpoint by that, any other by validation.
+        if is_best and (is_evaluation or self._evaluate is None):
+            mark_best(self.folder, folder)
+        if is_sample:
+            self._draw_alignment()
+            self.recorder.logbook.submit(lambda: self._speak(folder, self.recorder.logbook))
+        return True
+
+    def _measure_voice(self, checkpoint: Path) -> bool:
+        """Let the evaluation judge the checkpoint's voice; true if its character error is the lowest so far."""
+        with self.timers.stage("evaluation"):
+            figures = self._evaluate(export_voice(load_checkpoint(checkpoint), self.folder / "evaluated-voice"))
+        self.recorder.logbook.scalars("evaluation", self.step, figures)
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
+        self.display.line(f"Step {self.step}: evaluation {shown}")
+        return self.progress.note_evaluation(figures["cer"])
 
     def _validate(self) -> bool:
         with self.timers.stage("validation"):
