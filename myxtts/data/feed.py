@@ -21,12 +21,21 @@ from myxtts.config.config import DataConfig
 from myxtts.data.plan import Plan, Position, Segment
 from myxtts.data.references import ReferenceChooser
 from myxtts.data.runs import ClipTable, batch_runs
-from myxtts.data.tf_native_loader import LoaderOptions, Tables, batch_dataset, made_ready, open_tables, part_of_shape
+from myxtts.data.tf_native_loader import (
+    HostBatches,
+    LoaderOptions,
+    Tables,
+    batch_dataset,
+    made_ready,
+    open_tables,
+    part_of_shape,
+)
 from myxtts.errors import PlanError
 
 FIRST_SEGMENT_BATCHES = 32
-"""Small, so that the first batch comes soon; each segment is twice the one before, up to the largest."""
-LARGEST_SEGMENT_BATCHES = 2048
+"""Small, so that the first batch comes soon; each segment is four times the one before, up to the largest."""
+LARGEST_SEGMENT_BATCHES = 8192
+"""A few kilobytes for each batch. Opening a segment costs about as much as 500 batches."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,12 @@ class SegmentReader:
         """The same batches, kept ready on the replica's device."""
         options = LoaderOptions.from_config(self._config, replica.device)
         return made_ready(self.host_dataset(segment, shape_number, replica), options)
+
+    def batches(self, segment: Segment, shape_number: int, replica: Replica = WHOLE_BATCH) -> Iterator[Batch]:
+        """The same batches, one after the other."""
+        options = LoaderOptions.from_config(self._config, replica.device)
+        dataset = self.dataset(segment, shape_number, replica)
+        return HostBatches(dataset) if options.device is None else iter(dataset)
 
 
 @dataclass(frozen=True)
@@ -168,7 +183,7 @@ class Feed:
         try:
             for segment in self._segments:
                 iterators = [
-                    [iter(self.reader.dataset(segment, number, replica)) for replica in self._replicas]
+                    [self.reader.batches(segment, number, replica) for replica in self._replicas]
                     for number in range(len(self.plan.shapes))
                 ]
                 if not self._deliver(_OpenSegment(segment, iterators)):
@@ -208,8 +223,9 @@ def validation_batches(
     for number in range(len(plan.shapes)):
         if not len(segment.rows[number]):
             continue
-        datasets = [reader.dataset(segment, number, replica) for replica in replicas]
-        for parts in zip(*datasets, strict=True):
+        iterators = [reader.batches(segment, number, replica) for replica in replicas]
+        for _ in range(len(segment.rows[number])):
+            parts = [next(iterator) for iterator in iterators]
             if strategy is None:
                 yield parts[0]
             else:

@@ -83,7 +83,7 @@ class Plan:
         return self._batches_that_end_in_pass(pass_number)
 
     def segments(self, position: Position, batches: int, most_batches: int | None = None) -> Iterator[Segment]:
-        """The stream from a position on, endlessly: segments of `batches` batches, each twice as many up to `most_batches`."""
+        """The stream from a position on, endlessly: `batches` batches, then four times as many, up to `most_batches`."""
         most_batches = batches if most_batches is None else most_batches
         if self.kind in ("packed", "fixed"):
             return self._segments_of_one_shape(position, batches, most_batches)
@@ -205,7 +205,7 @@ class Plan:
                 (np.concatenate(passes).reshape(batches, shape.rows),),
                 np.concatenate(ends)[shape.rows - 1 :: shape.rows],
             )
-            batches = min(2 * batches, most_batches)
+            batches = min(4 * batches, most_batches)
 
     def _segments_of_buckets(self, position: Position, batches: int, most_batches: int) -> Iterator[Segment]:
         pass_number, row = position
@@ -228,7 +228,7 @@ class Plan:
                 if len(collected) == batches:
                     yield self._gathered_by_shape(collected)
                     collected = []
-                    batches = min(2 * batches, most_batches)
+                    batches = min(4 * batches, most_batches)
             pass_number, row = pass_number + 1, 0
 
     def _gathered_by_shape(self, collected: list[tuple[np.ndarray, np.ndarray, int, Position]]) -> Segment:

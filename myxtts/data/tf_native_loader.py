@@ -111,6 +111,31 @@ def made_ready(dataset: tf.data.Dataset, options: LoaderOptions) -> tf.data.Data
     return dataset.apply(tf.data.experimental.prefetch_to_device(options.device, options.buffer_batches))
 
 
+class HostBatches:
+    """Iterates a dataset of `Batch`es on the host.
+
+    `iter(dataset)` does the same, but takes 140 µs a batch instead of 40, because it looks
+    through the structure of every batch. Whoever reads counts: at the end comes an OutOfRangeError, not a StopIteration.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset):
+        self._dataset = dataset  # what it captures must live as long as the iterator
+        specs = tf.nest.flatten(dataset.element_spec)
+        self._output = {
+            "output_types": [one.dtype for one in specs],
+            "output_shapes": [tuple(one.shape) for one in specs],
+        }
+        with tf.device("/CPU:0"):
+            self._iterator = tf.raw_ops.AnonymousIteratorV3(**self._output)
+            tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=self._iterator)
+
+    def __iter__(self) -> HostBatches:
+        return self
+
+    def __next__(self) -> Batch:
+        return Batch(*tf.raw_ops.IteratorGetNext(iterator=self._iterator, **self._output))
+
+
 def part_of_shape(shape: BatchShape, parts: int) -> BatchShape:
     """The shape of one replica's rows."""
     return replace(shape, rows=shape.rows // parts)
