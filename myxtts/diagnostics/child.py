@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> int:
     installed: list[bool] = []
 
     def install() -> None:
-        watcher.install()
+        watcher.install_tensorflow()
         installed.append(True)
 
-    hook = _AfterImport("tensorflow", install)
-    sys.meta_path.insert(0, hook)
+    sys.meta_path.insert(0, _AfterImport("tensorflow", install))
+    sys.meta_path.insert(0, _AfterImport("keras", lambda: installed and watcher.install_keras()))
     sys.argv = [script, *rest]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     outcome, code, explanation = "ended", 0, ""

@@ -98,6 +98,19 @@ class Facts:
         late = sum(moment > self.middle for moment in moments)
         return len(moments) >= 2 and (late >= 2 or calls < 3 * (len(moments) + 1))
 
+    @cached_property
+    def generator_share(self) -> float:
+        """Share of the host's steady time in which one of the user's own generators made the next batch for the loop."""
+        samples = self.recording.line_samples
+        if not samples or not self.recording.generator_samples:
+            return 0.0
+        steady = np.flatnonzero(self.steady)
+        inside = np.array([time for time, _, _ in self.recording.generator_samples])
+        everything = np.array([time for time, _ in samples])
+        everything = everything[~self._is_inside_calls(everything)]
+        in_generator = np.isin(self.steps.window_of(inside[~self._is_inside_calls(inside)]), steady).sum()
+        return float(in_generator / max(np.isin(self.steps.window_of(everything), steady).sum(), 1))
+
     def finding(
         self,
         disease: Disease,

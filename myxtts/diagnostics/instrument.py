@@ -6,6 +6,7 @@ recorded: what a graph, a data pipeline or Keras does for itself is not the user
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
@@ -14,7 +15,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
-from myxtts.diagnostics import instrument_data, instrument_keras
+from myxtts.diagnostics import instrument_data, instrument_keras, instrument_numpy
 from myxtts.diagnostics.patches import PatchSet
 from myxtts.diagnostics.places import (
     caller_place,
@@ -70,7 +71,17 @@ class Instrumentation:
         self.own_spans: list[tuple[float, float]] = self.recording.own_spans
 
     def install(self) -> Recording:
-        """Start watching; TensorFlow is imported here at the latest."""
+        """Start watching TensorFlow and Keras; both are imported here at the latest."""
+        self.install_tensorflow()
+        self.install_keras()
+        return self.recording
+
+    def install_keras(self) -> None:
+        """Start watching Keras, once it is completely imported."""
+        instrument_keras.install(self, self._patches.replace)
+
+    def install_tensorflow(self) -> None:
+        """Start watching TensorFlow, once it is completely imported."""
         import tensorflow as tf
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.eager import backprop
@@ -97,11 +108,10 @@ class Instrumentation:
         replace(pywrap_tfe, "TFE_Py_Execute", self._watch_operation)
         replace(tf.config, "run_functions_eagerly", self._watch_eager_switch)
         instrument_data.install(self, replace)
-        instrument_keras.install(self, replace)
+        instrument_numpy.install(self, replace)
         self.recording.started_at = clock()
         if self._sampler is not None:
             self._sampler.start()
-        return self.recording
 
     def remove(self) -> Recording:
         """Stop watching; TensorFlow and Keras are as they were."""
@@ -126,13 +136,10 @@ class Instrumentation:
             return known[1]
         spec = getattr(value, "element_spec", None)
         token: Hashable = str(spec) if spec is not None else next(self._next_token)
-        try:
-            reference: Any = weakref.ref(value)
-        except TypeError:
-            if len(self._object_tokens) > 10_000:
-                return token
-            reference = lambda: value  # noqa: E731 - keeps an object that allows no weak reference
-        self._object_tokens[id(value)] = (reference, token)
+        with contextlib.suppress(
+            TypeError
+        ):  # only a weak reference: TensorFlow asks whether earlier objects still live
+            self._object_tokens[id(value)] = (weakref.ref(value), token)
         return token
 
     # Functions
@@ -172,6 +179,7 @@ class Instrumentation:
         def watched(function: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.is_watched() or not self.executing_eagerly() or function._run_functions_eagerly:
                 return original(function, *args, **kwargs)
+            self.recording.last_step = None
             record = self.record_of(function)
             traces = function.experimental_get_tracing_count()
             compilations, compile_time = self.count_compilations(), self.count_compile_time()
@@ -199,7 +207,7 @@ class Instrumentation:
                 self.recording.add(self.recording.calls, call)
                 if new_traces:
                     self._note_trace(function, record, signature, args, kwargs)
-                if record.updates_variables:
+                if record.updates_variables and all(entry[0] != "object" for entry in signature):
                     self.recording.last_step = (function, args, kwargs)
 
         return watched
@@ -238,9 +246,13 @@ class Instrumentation:
         return watched
 
     def _watch_variable(self, original: Any) -> Any:
+        from tensorflow.python.ops.resource_variable_ops import _UnreadVariable
+
         def watched(variable: Any, *args: Any, **kwargs: Any) -> None:
             original(variable, *args, **kwargs)
-            if threading.get_ident() == self._thread:
+            if threading.get_ident() == self._thread and not isinstance(
+                variable, _UnreadVariable
+            ):  # the result of an assign
                 now = clock()
                 name = str(kwargs.get("name") or kwargs.get("handle_name") or "Variable")
                 self.recording.add(self.recording.variables, Span(now, now, caller_place(), name))

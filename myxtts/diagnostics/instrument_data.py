@@ -13,8 +13,10 @@ from myxtts.diagnostics.recorder import DatasetRecord, Fetch, IteratorRecord
 from myxtts.runtime.signatures import Signature, signature_of
 
 clock = time.perf_counter
-_MODEL_AFTER = tuple(4**power for power in range(1, 12))
+_MODEL_AFTER = tuple(2**power for power in range(1, 30))
 """Elements after which TensorFlow's model of a pipeline is read again."""
+_KEPT_DATASETS = 3
+"""Datasets kept alive for measuring the loader alone; a script that makes one for each epoch must not fill the memory."""
 
 
 class DataHooks:
@@ -84,7 +86,7 @@ class DataHooks:
                 self.recording.add(self.recording.fetches, Fetch(start, end, record.number, signature))
                 record.elements += signature >= 0
                 record.exhausted |= signature < 0
-                if record.elements in _MODEL_AFTER or (signature < 0 and record.elements > 1):
+                if signature >= 0 and record.elements in _MODEL_AFTER:
                     self.read_model(iterator, record)
 
         return watched
@@ -101,8 +103,9 @@ class DataHooks:
         start = clock()
         self.watcher.depth += 1
         try:
-            dataset.model = tf.data.experimental.get_model_proto(iterator)
-            dataset.model_elements = record.elements
+            model = tf.data.experimental.get_model_proto(iterator)
+            if dataset.model is None or len(model.nodes) >= len(dataset.model.nodes):  # ended inputs drop out of it
+                dataset.model, dataset.model_elements = model, record.elements
         except (tf.errors.OpError, ValueError):  # no model with autotuning off, or for a distributed iterator
             dataset.model_elements = record.elements
         finally:
@@ -134,6 +137,8 @@ class DataHooks:
             )
             self._datasets[dataset] = known
             self.recording.datasets.append(known)
+            for older in self.recording.datasets[:-_KEPT_DATASETS]:
+                older.kept = None
         record = IteratorRecord(len(self.recording.iterators), known.number, clock(), place)
         self.recording.iterators.append(record)
         self._iterators[id(iterator)] = (weakref.ref(iterator), record)

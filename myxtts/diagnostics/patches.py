@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 _ABSENT = object()
@@ -18,10 +19,9 @@ class PatchSet:
         original = getattr(owner, name)
         self._replaced.append((owner, name, vars(owner).get(name, _ABSENT)))
         replacement = make_replacement(original)
-        if callable(original) and callable(replacement) and not isinstance(replacement, type):
+        if isinstance(original, FunctionType) and isinstance(replacement, FunctionType):
             for attribute in ("__name__", "__qualname__", "__doc__"):
-                if hasattr(original, attribute):
-                    setattr(replacement, attribute, getattr(original, attribute))
+                setattr(replacement, attribute, getattr(original, attribute))
         setattr(owner, name, replacement)
 
     def restore(self) -> None:

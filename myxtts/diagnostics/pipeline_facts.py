@@ -57,7 +57,7 @@ class PipelineFacts:
     """The stages whose cost is known, most costly first; empty without TensorFlow's model."""
     has_model: bool
     is_prefetching: bool
-    """Some stage after the costly ones works ahead while the step runs."""
+    """Whole batches are made ahead while the step runs."""
     loader_seconds_per_batch: float
     """All stages together, on one thread each."""
     repeats: bool
@@ -106,8 +106,9 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
         if nodes
         else [f"parallel_{stage.kind}" if stage.is_parallel else stage.kind for stage in dataset.stages]
     )
-    first_costly = next((n for n, node in enumerate(nodes) if node.seconds > 0.2 * sum(x.seconds for x in nodes)), None)
-    above = works_ahead if first_costly is None else works_ahead[: first_costly + 1]
+    # A parallel map before the batch works ahead by a few elements only; what counts is whole batches.
+    batching = next((number for number, kind in enumerate(works_ahead) if "batch" in kind), len(works_ahead) - 1)
+    above = works_ahead[: batching + 1]
     same = [record for record in recording.iterators if record.dataset == dataset.number]
     return PipelineFacts(
         stages=dataset.stages,

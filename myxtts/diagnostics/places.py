@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from dataclasses import dataclass, field
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any
 
@@ -108,6 +109,23 @@ def is_called_by_framework(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back
     return frame is not None and is_framework(frame.f_code.co_filename)
+
+
+def consumer_of_generator(frame: FrameType | None) -> Place | None:
+    """Where user code that runs inside one of the user's generators is iterated: `for batch in batches():`; else None."""
+    is_inside = False
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return None
+        code = frame.f_code
+        if is_user_code(code.co_filename):
+            if is_inside and not code.co_flags & CO_GENERATOR:
+                return Place(code.co_filename, frame.f_lineno, code.co_name)
+            is_inside |= bool(code.co_flags & CO_GENERATOR)
+        elif is_inside and is_framework(code.co_filename):
+            return None  # a framework asks the generator: its own figures tell of the waiting
+        frame = frame.f_back
+    return None
 
 
 def is_made_by_keras(frame: FrameType | None) -> bool:

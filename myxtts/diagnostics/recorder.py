@@ -155,6 +155,8 @@ class Recording:
     python_functions: list[Span] = field(default_factory=list)
     """Uses of numpy_function and py_function."""
     line_samples: list[tuple[float, int]] = field(default_factory=list)
+    generator_samples: list[tuple[float, int, Place]] = field(default_factory=list)
+    """Moments at which the user's own generator was at work for the loop: time, line, where it is iterated."""
     lines: list[Place] = field(default_factory=list)
     machine_samples: list[Any] = field(default_factory=list)
     no_gpu_reason: str | None = None

@@ -176,7 +176,7 @@ def _verdict(facts: Facts, findings: list[Finding], split: TimeSplit) -> tuple[s
         return "eager", f"eager: {diseases[Disease.EAGER_BY_MISTAKE].what}"
     retrace_gain = sum(finding.gain_seconds for finding in retracing)
     recompile_gain = gains.get(Disease.XLA_RECOMPILE, 0.0)
-    wait = split.wait_seconds if Disease.INPUT_BOUND in diseases else 0.0
+    wait = gains.get(Disease.INPUT_BOUND, 0.0)
     idle = split.host_seconds if Disease.DEVICE_IDLE in diseases else 0.0
     largest = max(retrace_gain, recompile_gain, wait, idle)
     if largest <= 0 and not retracing:
@@ -194,7 +194,8 @@ def _verdict(facts: Facts, findings: list[Finding], split: TimeSplit) -> tuple[s
     if largest == wait:
         slowest = facts.pipelines[0].slowest if facts.pipelines else None
         stage = f", slowest stage {slowest.name}" if slowest is not None else ""
-        return "input-bound", f"input-bound: {percent(facts.wait_share)} of the time waiting{stage}"
+        share = wait / max(split.steady_seconds, 1e-9)
+        return "input-bound", f"input-bound: {percent(share)} of the time waiting{stage}"
     share = facts.steady_share(facts.steps.host)
     place = diseases[Disease.DEVICE_IDLE].place
     return "host-bound", f"host-bound: {percent(share)} of the time in Python between the steps, mostly at {place}"

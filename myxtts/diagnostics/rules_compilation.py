@@ -30,6 +30,7 @@ def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
             if cause.kind in _DISEASES and facts.is_ongoing(cause.moments, code.calls):
                 shapes_hurt |= cause.kind == "shape"
                 yield _retrace(facts, code, cause)
+        yield from _remainder(facts, code)
         if _is_made_again(facts, code):
             yield _function_in_loop(facts, code)
         if facts.is_ongoing(code.recompiled_moments, code.calls):
@@ -59,6 +60,34 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
         cause.seconds,
         also=(code.call_place or UNKNOWN, code.creation, code.definition),
     )
+
+
+def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
+    """The last, smaller batch of every pass is a shape of its own: a trace for a handful of calls."""
+    cause, remainder = code.causes.get("shape"), code.remainder
+    if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
+        return
+    if remainder.seconds < _SMALLEST_SHARE * facts.total_seconds:
+        return
+    yield facts.finding(
+        Disease.RETRACE_SHAPE,
+        f"'{code.name}' is traced once more for the last, smaller batch of each pass",
+        f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
+        f"{duration(remainder.seconds)} of tracing",
+        _place(code),
+        "ds.batch(n, drop_remainder=True)",
+        remainder.seconds,
+        also=(*_batching_places(facts), code.call_place or UNKNOWN),
+    )
+
+
+def _batching_places(facts: Facts) -> list[Place]:
+    return [
+        stage.place
+        for pipeline in facts.pipelines
+        for stage in pipeline.stages
+        if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
+    ]
 
 
 def _place(code: TracedCode) -> Place:
@@ -126,12 +155,7 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     if len(distinct) < _FEWEST_SIGNATURES or np.sum(first > len(known) // 2) < 2:
         return
     lost = float((facts.steps.trace + facts.steps.compile)[~facts.steps.is_cold].sum())
-    batching = [
-        stage.place
-        for pipeline in facts.pipelines
-        for stage in pipeline.stages
-        if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
-    ]
+    batching = _batching_places(facts)
     place = batching[0] if batching else facts.steps.place
     yield facts.finding(
         Disease.MANY_SIGNATURES,

@@ -44,7 +44,7 @@ def _host_syncs(facts: Facts) -> Iterator[Finding]:
         spans = [facts.recording.syncs[number] for number in numbers]
         blocked = sum(span.end - span.start for span in spans)
         method = spans[0].label.strip("_")
-        label = f".{method}()" if method == "numpy" else f"{method}(tensor)"
+        label = f".{method}()" if method == "numpy" else f"{method}(tensor)"  # np.mean(tensor), float(tensor)
         yield facts.finding(
             Disease.HOST_SYNC,
             f"a value is fetched from the device in {percent(len(steps) / max(steady.sum(), 1))} of the steps: {label}",
@@ -184,7 +184,9 @@ def _device_idle(facts: Facts) -> Iterator[Finding]:
     steps, steady = facts.steps, facts.steady
     median_host = float(np.median(steps.host[steady]))
     share = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
-    if share < HOST_SHARE or median_host < LEAST_HOST_SECONDS:
+    if (
+        share < HOST_SHARE or median_host < LEAST_HOST_SECONDS or facts.generator_share > 0.5
+    ):  # that is waiting for input
         return
     lines = facts.lines_in(steady)
     place, seen = lines[0] if lines else (steps.place, 0.0)

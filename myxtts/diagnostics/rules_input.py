@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import psutil
 
+from myxtts.diagnostics.dataset_stages import Stage
 from myxtts.diagnostics.diseases import Disease
 from myxtts.diagnostics.findings import Facts, Finding, duration, percent
 from myxtts.diagnostics.pipeline_facts import PipelineFacts, StageTime
+from myxtts.diagnostics.places import UNKNOWN, Place
 
 WAIT_SHARE = 0.15
 """Waiting for more than this share of the time is a disease."""
@@ -53,6 +55,8 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
                 yield _slow_stage(facts, slowest, share)
     if is_waiting:
         yield _input_bound(facts)
+    else:
+        yield from _waiting_for_a_generator(facts)
 
 
 def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator[tuple[Finding, str]]:
@@ -69,7 +73,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                     disease,
                     f"{what} Python runs for each element, one at a time (GIL), and nothing is cached",
                     evidence,
-                    stage.python_places[0] if stage.python_places and kind != "generator" else stage.place,
+                    _python_place(stage, kind),
                     f"use {instead}, or prepare once and read the result",
                     _share_of_wait(facts, pipeline, seconds),
                     also=(*stage.python_places, stage.place, stage.function_place, pipeline.place),
@@ -92,6 +96,13 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         )
         yield finding, "prefetch"
     yield from _stage_problems(facts, pipeline)
+
+
+def _python_place(stage: Stage, kind: str) -> Place:
+    """The call of numpy_function itself where it was seen; else the transformation, else its function."""
+    if stage.python_places and kind != "generator":
+        return stage.python_places[0]
+    return stage.place if stage.place != UNKNOWN else stage.function_place
 
 
 def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Finding, str]]:
@@ -167,6 +178,27 @@ def _slow_stage(facts: Facts, slowest: StageTime, share: float) -> Finding:
         "do less in it: prepare its result once and store it, or batch before it",
         facts.wait_seconds * share,
         also=(slowest.stage.function_place,),
+    )
+
+
+def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
+    """A plain Python generator in the loop itself: no dataset, but the step waits for it all the same."""
+    waited = facts.generator_share * float(facts.steps.host[facts.steady].sum())
+    share = waited / max(float(facts.steps.seconds[facts.steady].sum()), 1e-9)
+    if share < WAIT_SHARE or waited / facts.steady.sum() < LEAST_WAIT_SECONDS:
+        return
+    consumers = [consumer for _, _, consumer in facts.recording.generator_samples]
+    numbers = [number for _, number, _ in facts.recording.generator_samples]
+    busiest = facts.recording.lines[max(set(numbers), key=numbers.count)]
+    yield facts.finding(
+        Disease.INPUT_BOUND,
+        f"the step waits for a Python generator for {percent(share)} of the time: nothing is loaded while it runs",
+        f"{duration(waited / facts.steady.sum())} of {duration(facts.steady_mean(facts.steps.seconds))} in each step; "
+        f"mostly at {busiest}",
+        max(set(consumers), key=consumers.count),
+        "make it a tf.data pipeline with map(..., num_parallel_calls=tf.data.AUTOTUNE) and prefetch(tf.data.AUTOTUNE)",
+        waited,
+        also=(busiest,),
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from myxtts.diagnostics.places import Place, place_of
+from myxtts.diagnostics.places import Place, consumer_of_generator, place_of
 from myxtts.diagnostics.recorder import MOST_RECORDS, Recording
 from myxtts.runtime.device import MachineSampler
 
@@ -40,11 +40,15 @@ class LineSampler:
         next_machine_sample = time.monotonic()
         while not self._stopping.wait(LINE_INTERVAL_SECONDS):
             now = time.perf_counter()
-            place = place_of(sys._current_frames().get(self._watched_thread))
+            frame = sys._current_frames().get(self._watched_thread)
+            place = place_of(frame)
             number = self._numbers.get(place)
             if number is None:
                 number = self._numbers[place] = len(recording.lines)
                 recording.lines.append(place)
+            consumer = consumer_of_generator(frame)
+            if consumer is not None:
+                recording.add(recording.generator_samples, (now, number, consumer))
             if len(samples) < MOST_RECORDS:
                 samples.append((now, number))
             if time.monotonic() >= next_machine_sample:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SLOWER_THAN_MEDIAN = 1.6
-FEWEST_STALLS = 3
+FEWEST_STALLS = 4
 REGULAR_SHARE = 0.7
 
 

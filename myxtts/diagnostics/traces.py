@@ -15,6 +15,8 @@ from myxtts.diagnostics.recorder import FunctionCall, FunctionRecord, Recording
 from myxtts.diagnostics.steps import trace_seconds
 from myxtts.runtime.signatures import Change, Signature, changes_between, nearest_signature
 
+_RARE_SHARE = 0.15
+
 
 @dataclass
 class Cause:
@@ -26,6 +28,17 @@ class Cause:
     seconds: float = 0.0
     examples: list[Change] = field(default_factory=list)
     arguments: Counter = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """A trace for the last, smaller batch of a pass."""
+
+    argument: str
+    usual: str
+    last: str
+    seconds: float
+    calls: int
 
 
 @dataclass
@@ -52,6 +65,7 @@ class TracedCode:
     """When XLA compiled again without a trace."""
     recompiled_seconds: float = 0.0
     recompiled_signatures: list[Signature] = field(default_factory=list)
+    remainder: Remainder | None = None
     call_place: Place | None = None
     signatures_called: int = 0
 
@@ -118,6 +132,12 @@ def _explain(
                         cause.arguments[change.argument] += 1
                         if len(cause.examples) < 5:
                             cause.examples.append(change)
+            if _is_smaller_batch(nearest, signature):
+                number_of_signature = record.number_of(signature)
+                rare = sum(other.signature == number_of_signature for other, _ in calls)
+                if rare <= _RARE_SHARE * len(calls):
+                    first = changes[0]
+                    code.remainder = Remainder(first.argument, first.old, first.new, cost, rare)
         earlier.append(signature)
     compiled_before = False
     for call, _ in calls:
@@ -127,6 +147,20 @@ def _explain(
             if call.signature >= 0:
                 code.recompiled_signatures.append(record.signatures[call.signature])
         compiled_before |= call.compilations > 0
+
+
+def _is_smaller_batch(usual: Signature, signature: Signature) -> bool:
+    """Whether two signatures differ only in the first size of tensors, the second being smaller."""
+    if len(usual) != len(signature):
+        return False
+    for before, after in zip(usual, signature, strict=True):
+        if before == after:
+            continue
+        if before[0] != "tensor" or after[0] != "tensor" or before[1] != after[1] or not before[2] or not after[2]:
+            return False
+        if before[2][1:] != after[2][1:] or before[2][0] <= after[2][0]:
+            return False
+    return True
 
 
 def _without_objects(signature: Signature) -> Signature:

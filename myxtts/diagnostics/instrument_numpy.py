@@ -1,0 +1,64 @@
+"""Hooks into NumPy's functions that are handed tensors: `np.mean(loss)` fetches the value without a call of TensorFlow's.
+
+NumPy takes the memory of an eager tensor by the buffer protocol, which cannot be watched; so the usual functions are.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from myxtts.diagnostics.places import is_called_by_framework, place_of
+from myxtts.diagnostics.recorder import Span
+
+clock = time.perf_counter
+_FUNCTIONS = (
+    "asarray", "array", "asanyarray", "ascontiguousarray", "copy", "mean", "sum", "prod", "min", "max", "amin", "amax", "std",
+    "var", "median", "average", "percentile", "argmax", "argmin", "any", "all", "allclose", "array_equal", "stack", "vstack",
+    "hstack", "concatenate", "append", "nanmean", "squeeze", "ravel", "round", "isnan", "isinf", "isfinite",
+)  # fmt: skip
+
+
+class _Watched:
+    """A NumPy function or ufunc, called through; everything else of it is its own."""
+
+    def __init__(self, original: Any, tensor: type, note: Any):
+        self._original, self._tensor, self._note = original, tensor, note
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not any(self._holds_tensor(value) for value in args):
+            return self._original(*args, **kwargs)
+        return self._note(self._original, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def _holds_tensor(self, value: Any) -> bool:
+        if isinstance(value, (list, tuple)):
+            return any(isinstance(part, self._tensor) for part in value[:8])
+        return isinstance(value, self._tensor)
+
+
+def install(watcher: Any, replace: Any) -> None:
+    """Set the hooks into NumPy."""
+    import numpy as np
+    from tensorflow.python.framework import ops
+
+    def note(original: Any, args: tuple, kwargs: dict) -> Any:
+        if not watcher.is_watched():
+            return original(*args, **kwargs)
+        watcher.depth += 1
+        start = clock()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            end = clock()
+            watcher.depth -= 1
+            frame = sys._getframe(2)
+            if not is_called_by_framework(frame):
+                span = Span(start, end, place_of(frame), f"np.{original.__name__}")
+                watcher.recording.add(watcher.recording.syncs, span)
+
+    for name in _FUNCTIONS:
+        replace(np, name, lambda original: _Watched(original, ops.EagerTensor, note))

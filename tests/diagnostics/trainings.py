@@ -1,0 +1,24 @@
+"""Small trainings for the tests of the diagnosis: each is healthy but for what a test adds."""
+
+import tensorflow as tf
+
+
+class Trainable:
+    """One matrix and a step that updates it."""
+
+    def __init__(self, jit: bool = False, size: int = 64):
+        self.weights = tf.Variable(tf.random.normal((size, size), seed=1))
+        self.size = size
+        self.train_step = tf.function(self._step, jit_compile=jit)
+
+    def _step(self, batch, scale=1.0):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.matmul(batch, self.weights) ** 2) * scale
+        self.weights.assign_sub(1e-3 * tape.gradient(loss, self.weights))
+        return loss
+
+    def batch(self, rows: int = 8) -> tf.Tensor:
+        return tf.ones((rows, self.size))
+
+    def dataset(self, batches: int = 30) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensors(self.batch()).repeat(batches).prefetch(2)
