@@ -34,6 +34,18 @@ def resolve_format(path: str | Path | None, format: str | None) -> str:
     return name
 
 
+def check_output(path: str | Path, format: str | None) -> str:
+    """The format of a file that is to be written; an `AudioError` if there is no place for it."""
+    name, path = resolve_format(path, format), Path(path)
+    if not path.parent.is_dir():
+        raise AudioError(f"The folder {path.parent} does not exist. Make it first.", "missing")
+    if path.exists() and not path.is_file():
+        raise AudioError(f"{path} is not a file that can be replaced.", "missing")
+    if not os.access(path.parent, os.W_OK):
+        raise AudioError(f"The folder {path.parent} cannot be written to.", "missing")
+    return name
+
+
 class AudioFileWriter:
     """Takes chunks and leaves a whole file at `path`, or none: `with AudioFileWriter(path, 16000) as file: file.write(chunk)`."""
 
@@ -41,13 +53,9 @@ class AudioFileWriter:
         self.path = Path(path)
         self.sample_rate = sample_rate
         self.num_samples = 0
-        self._container, self._coding = FORMATS[resolve_format(path, format)]
+        self._container, self._coding = FORMATS[check_output(path, format)]
         if self._container == "MP3" and sample_rate not in MP3_RATES:
             raise AudioError(f"MP3 has no sample rate of {sample_rate} Hz. Write wav, flac or ogg.", "not audio")
-        if not self.path.parent.is_dir():
-            raise AudioError(f"The folder {self.path.parent} does not exist. Make it first.", "missing")
-        if self.path.exists() and not self.path.is_file():
-            raise AudioError(f"{self.path} is not a file that can be replaced.", "missing")
         self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
 
     def __enter__(self) -> AudioFileWriter:

@@ -139,7 +139,8 @@ def check_description(description: VoiceDescription) -> None:
     model, mel, tokenizer = description.model_spec(), description.mel_spec(), description.tokenizer()
     pairs = {
         "symbols": (len(tokenizer.symbols), model.num_symbols),
-        "languages": (len(set(description.languages)), model.num_languages),
+        "languages": (len(description.languages), model.num_languages),
+        "different languages": (len(set(description.languages)), model.num_languages),
         "mel bands": (mel.n_mels, model.n_mels),
     }
     for what, (found, expected) in pairs.items():

@@ -1,0 +1,99 @@
+"""Griffin-Lim: the sound has the mel it was made from, padding and batches change nothing, the graph is one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
+
+SPEC = MelSpec(16000)
+
+
+def vowel(seconds=1.0, pitch_hz=140.0, sample_rate=16000):
+    """A buzz with a gliding pitch and two resonances."""
+    time = np.arange(round(seconds * sample_rate)) / sample_rate
+    phase = 2 * np.pi * np.cumsum(pitch_hz * (1 + 0.15 * np.sin(3 * time))) / sample_rate
+    harmonics = [
+        np.exp(-(((n * pitch_hz - 700) / 300) ** 2)) + 0.5 * np.exp(-(((n * pitch_hz - 1800) / 400) ** 2)) + 0.02
+        for n in range(1, 40)
+    ]
+    buzz = sum(weight * np.sin(n * phase) for n, weight in enumerate(harmonics, 1))
+    return (0.05 * buzz * np.sin(np.pi * time / seconds) ** 0.5).astype(np.float32)
+
+
+def vocode(mel, lengths=None, settings=None, spec=SPEC):
+    lengths = [mel.shape[1]] * len(mel) if lengths is None else lengths
+    return GriffinLim(spec, settings)(tf.constant(mel), tf.constant(lengths, tf.int32)).numpy()
+
+
+def mel_distance(samples, mel, spec=SPEC):
+    """Mean difference of log-mels where the mel is not silent."""
+    found = mel_numpy(samples, spec)
+    frames = min(len(found), len(mel))
+    is_heard = mel[:frames] > mel.max() - 7
+    return np.abs(found[:frames] - mel[:frames])[is_heard].mean()
+
+
+def test_the_sound_has_the_mel_it_was_made_from():
+    mel = mel_numpy(vowel(), SPEC)
+    samples = vocode(mel[None])[0]
+    assert len(samples) == (len(mel) - 1) * SPEC.hop_length
+    assert mel_distance(samples, mel) < 0.12
+
+
+def test_it_is_nearer_to_the_mel_than_librosa_with_sixty_iterations():
+    import librosa
+
+    mel = mel_numpy(vowel(), SPEC)
+    magnitude = librosa.feature.inverse.mel_to_stft(np.exp(mel.T), sr=SPEC.sample_rate, n_fft=SPEC.n_fft, power=1.0)
+    theirs = librosa.griffinlim(magnitude, n_iter=60, hop_length=SPEC.hop_length, random_state=0)
+    assert mel_distance(vocode(mel[None])[0], mel) < mel_distance(theirs, mel)
+
+
+def test_more_iterations_come_nearer():
+    mel = mel_numpy(vowel(), SPEC)
+    few, many = (vocode(mel[None], settings=GriffinLimSettings(iterations=count))[0] for count in (4, 40))
+    assert mel_distance(many, mel) < 0.7 * mel_distance(few, mel)
+
+
+def test_padding_and_neighbours_change_nothing_and_are_silent():
+    first, second = mel_numpy(vowel(0.5), SPEC), mel_numpy(vowel(0.8, 200), SPEC)
+    batch = np.random.default_rng(0).normal(size=(2, 70, SPEC.n_mels)).astype(np.float32)
+    batch[0, : len(first)], batch[1, : len(second)] = first, second
+    together = vocode(batch, [len(first), len(second)])
+    for row, mel in zip(together, (first, second), strict=True):
+        alone = vocode(mel[None])[0]
+        np.testing.assert_allclose(row[: len(alone)], alone, atol=2e-4)
+        assert (row[len(alone) :] == 0).all()
+
+
+def test_silence_stays_silent():
+    mel = np.full((1, 40, SPEC.n_mels), np.log(SPEC.log_floor), np.float32)
+    assert np.abs(vocode(mel)).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        MelSpec(22050, n_fft=1024, win_length=800, hop_length=200, n_mels=80, f_max=8000.0),
+        MelSpec(8000, n_fft=512, win_length=400, hop_length=150, n_mels=40, f_min=50.0, f_max=4000.0),
+    ],
+)
+def test_any_mel_definition_is_vocoded(spec):
+    mel = mel_numpy(vowel(1.0, sample_rate=spec.sample_rate), spec)
+    samples = vocode(mel[None], spec=spec)[0]
+    assert len(samples) == (len(mel) - 1) * spec.hop_length
+    assert mel_distance(samples, mel, spec) < 0.2
+
+
+def test_one_trace_serves_every_length():
+    vocoder = GriffinLim(SPEC, GriffinLimSettings(iterations=2))
+    function = tf.function(
+        vocoder.__call__,
+        input_signature=[tf.TensorSpec((1, 50, SPEC.n_mels)), tf.TensorSpec((1,), tf.int32)],
+        autograph=False,
+    )
+    for length in (10, 30, 50):
+        function(tf.zeros((1, 50, SPEC.n_mels)), tf.constant([length]))
+    assert function.experimental_get_tracing_count() == 1

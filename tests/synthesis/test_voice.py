@@ -1,0 +1,237 @@
+"""A voice speaks: the same text and seed give the same audio, whatever the shape, the batch or the thread."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from myxtts.audio.mel import mel_numpy
+from myxtts.errors import AudioError, TextError, VoiceError
+from myxtts.synthesis.rendering import Piece, Renderer
+from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES
+from myxtts.synthesis.speaker import Speaker, cut_reference
+from myxtts.synthesis.voice import LONGEST_TEXT, SpeechOptions, Voice
+from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice
+
+TEXT = "Hello there. This is a longer sentence, with a clause in it! And a third?"
+
+
+@pytest.fixture(scope="module")
+def voice(tmp_path_factory):
+    return Voice.load(write_voice(tmp_path_factory.mktemp("one") / "voice"))
+
+
+@pytest.fixture(scope="module")
+def cloning_voice(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two") / "voice"
+    return Voice.load(write_voice(folder, ("anna", "ben"), languages=("en", "fr")))
+
+
+def test_speech_is_sound_and_lasts_as_long_as_its_chunks(voice):
+    chunks = list(voice.say(TEXT))
+    audio = voice.synthesize(TEXT)
+    assert [chunk.text for chunk in chunks] == [
+        "Hello there.",
+        "This is a longer sentence, with a clause in it!",
+        "And a third?",
+    ]
+    np.testing.assert_array_equal(np.concatenate([chunk.samples for chunk in chunks]), audio.samples)
+    assert audio.sample_rate == 8000
+    assert audio.seconds == pytest.approx(len(audio.samples) / 8000)
+    assert np.isfinite(audio.samples).all()
+    assert 0.001 < np.abs(audio.samples).max() <= 1
+
+
+def test_the_seed_decides_the_audio(voice):
+    first, again, other = (voice.synthesize("Hello", seed=seed).samples for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3
+
+
+def test_speed_and_pause_change_the_length(voice):
+    normal = voice.synthesize(TEXT, pause=0).seconds
+    assert voice.synthesize(TEXT, pause=0, speed=2).seconds == pytest.approx(normal / 2, rel=0.15)
+    assert voice.synthesize(TEXT, pause=1).seconds == pytest.approx(normal + 3)
+
+
+def test_steps_and_temperature_change_the_sound(voice):
+    usual = voice.synthesize("Hello", seed=1).samples
+    assert np.abs(voice.synthesize("Hello", seed=1, steps=2).samples - usual).max() > 1e-4
+    assert np.abs(voice.synthesize("Hello", seed=1, temperature=0.1).samples - usual).max() > 1e-4
+
+
+def test_many_texts_at_once_sound_like_each_on_its_own(voice):
+    texts = [TEXT, "A short one.", "Another text that is a little longer than the last."]
+    together = voice.synthesize_many(texts, seeds=[7, 8, 9])
+    for text, seed, audio in zip(texts, [7, 8, 9], together, strict=True):
+        alone = voice.synthesize(text, seed=seed).samples
+        assert len(alone) == len(audio.samples)
+        assert np.sqrt(np.mean((alone - audio.samples) ** 2)) < 1e-4
+
+
+def test_rounding_to_a_larger_shape_changes_nothing(voice):
+    ids = voice._tokenizer.encode("hello there, this is it", "en").ids
+    piece = Piece("", ids, None, seed=5, number=0, pause_seconds=0.0, owner=0)
+    sampling = voice.sampling("en", voice.speaker_vector(None), SpeechOptions())
+    exact, _ = Renderer(voice.engine, 1, (len(ids),), tuple(range(1, 1000))).render([piece], sampling)[0]
+    rounded, _ = Renderer(voice.engine, 1, (TOKEN_SHAPES[1],), (FRAME_SHAPES[2],)).render([piece], sampling)[0]
+    assert rounded.shape == exact.shape
+    assert np.abs(rounded - exact).max() < 1e-3
+    assert np.sqrt(np.mean((rounded - exact) ** 2)) < 1e-4
+
+
+def test_many_different_sentences_compile_a_handful_of_functions(tmp_path):
+    fresh = Voice.load(write_voice(tmp_path / "voice"))
+    fresh.warm_up()
+    counts = fresh.counts()
+    assert counts.traces == len(fresh.engine.function_names) == len(TOKEN_SHAPES) + len(FRAME_SHAPES)
+    generator = np.random.default_rng(0)
+    for number in range(60):
+        words = generator.integers(1, 28)
+        fresh.synthesize(
+            " ".join("abcdefghijkl"[: generator.integers(1, 12)] for _ in range(words)), seed=number, steps=1
+        )
+    assert fresh.counts() == counts
+
+
+def test_threads_that_share_a_voice_get_what_one_alone_gets(tmp_path):
+    shared = Voice.load(write_voice(tmp_path / "voice"))
+    texts = ["Hello.", "A rather longer sentence than that.", "The third one here."] * 2
+    found: dict[int, np.ndarray] = {}
+
+    def speak(number):
+        found[number] = shared.synthesize(texts[number], seed=number).samples
+
+    threads = [threading.Thread(target=speak, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, text in enumerate(texts):
+        np.testing.assert_allclose(found[number], shared.synthesize(text, seed=number).samples, atol=1e-5)
+    assert shared.counts().traces == len(shared.engine.function_names)
+
+
+@pytest.mark.parametrize("text", ["", "   \n\t ", "...!?", "😀😀", "\u200f\u200e\u202b", "\x00\x07\x1b", "漢字"])
+def test_a_text_with_nothing_to_speak_is_told(voice, text):
+    with pytest.raises(TextError, match=r"empty|nothing to say"):
+        voice.synthesize(text)
+
+
+def test_what_cannot_be_spoken_is_left_out_and_counted(voice):
+    chunks = list(voice.say("Hello 😀 there. 😀! Good day."))
+    assert sum((chunk.unknown for chunk in chunks), start=type(chunks[0].unknown)())["😀"] == 2
+    np.testing.assert_array_equal(
+        voice.synthesize("Hello\x00\u200f there").samples, voice.synthesize("Hello there").samples
+    )
+
+
+def test_a_text_that_is_too_long_is_told_and_a_long_one_is_spoken_in_pieces(voice):
+    with pytest.raises(TextError, match="Split it"):
+        voice.say("a" * (LONGEST_TEXT + 1))
+    longest = max(len(chunk.samples) for chunk in voice.say("This is a sentence. " * 50 + "word " * 500, steps=1))
+    assert longest < 8000 * 30
+
+
+def test_a_word_without_end_is_spoken(voice):
+    assert voice.synthesize("a" * 2000, steps=1).seconds > 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"speed": 0},
+        {"speed": -1},
+        {"speed": float("nan")},
+        {"pause": -1},
+        {"seed": -1},
+        {"steps": 0},
+        {"temperature": 9},
+    ],
+)
+def test_options_out_of_range_are_told_at_once(voice, options):
+    with pytest.raises(VoiceError, match=next(iter(options))):
+        voice.say("Hello", **options)
+
+
+def test_unknown_languages_and_speakers_are_told_at_once_with_what_there_is(cloning_voice):
+    with pytest.raises(VoiceError, match=r"language 'de'.*en, fr"):
+        cloning_voice.say("Hello", language="de")
+    with pytest.raises(VoiceError, match=r"speaker 'bem'.*Did you mean 'ben'"):
+        cloning_voice.say("Hello", speaker="bem")
+
+
+def test_language_and_speaker_change_the_sound(cloning_voice):
+    usual = cloning_voice.synthesize("Hello", pause=0).samples
+    for other in ({"language": "fr"}, {"speaker": "ben"}):
+        changed = cloning_voice.synthesize("Hello", pause=0, **other).samples
+        assert len(changed) != len(usual) or np.abs(changed - usual).max() > 1e-3
+    np.testing.assert_array_equal(cloning_voice.synthesize("Hello", pause=0, speaker="anna").samples, usual)
+
+
+def test_a_clone_follows_its_references_and_several_are_averaged(cloning_voice, tmp_path):
+    low, high = write_recording(tmp_path / "low.wav", 100), write_recording(tmp_path / "high.flac", 260)
+    one, two, both = cloning_voice.clone(low), cloning_voice.clone([high]), cloning_voice.clone([low, high])
+    assert np.abs(one.vector - two.vector).max() > 1e-3
+    np.testing.assert_allclose(both.vector, (one.vector + two.vector) / 2, atol=1e-5)
+    assert cloning_voice.synthesize("Hello", speaker=one).seconds > 0
+
+
+def test_a_speaker_is_saved_loaded_and_bound_to_its_voice(cloning_voice, voice, tmp_path):
+    speaker = cloning_voice.clone(write_recording(tmp_path / "a.wav"))
+    speaker.save(tmp_path / "speaker.json")
+    loaded = Speaker.load(tmp_path / "speaker.json")
+    np.testing.assert_allclose(loaded.vector, speaker.vector, atol=1e-6)
+    cloning_voice.synthesize("Hello", speaker=loaded)
+    with pytest.raises(VoiceError, match="another voice"):
+        voice.say("Hello", speaker=loaded)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "myxtts-speaker", "format_version": 2}'])
+def test_a_file_that_is_no_speaker_is_told(tmp_path, content):
+    (tmp_path / "s.json").write_text(content)
+    with pytest.raises(VoiceError, match=r"s\.json (is not|has) "):
+        Speaker.load(tmp_path / "s.json")
+
+
+def test_a_reference_that_is_short_silent_or_no_audio_is_told(cloning_voice, tmp_path):
+    from myxtts.audio.files import write_audio
+
+    write_audio(tmp_path / "silent.wav", np.zeros(32000, np.float32), 16000)
+    (tmp_path / "text.wav").write_text("hello")
+    for path, message in [
+        (write_recording(tmp_path / "short.wav", seconds=0.5), "short"),
+        (tmp_path / "silent.wav", "silent"),
+        (tmp_path / "text.wav", "not an audio"),
+        (tmp_path / "missing.wav", "does not exist"),
+    ]:
+        with pytest.raises(AudioError, match=message):
+            cloning_voice.clone(path)
+
+
+def test_a_voice_of_one_speaker_says_that_it_cannot_clone(voice, tmp_path):
+    with pytest.raises(VoiceError, match="cannot clone"):
+        voice.clone(write_recording(tmp_path / "a.wav"))
+
+
+def test_references_are_repeated_if_short_and_covered_if_long():
+    frames = np.arange(10, dtype=np.float32)[:, None]
+    assert cut_reference(frames, 16)[0, :, 0].tolist() == [*range(10), *range(6)]
+    pieces = cut_reference(frames, 4)
+    assert pieces.shape == (3, 4, 1)
+    assert (pieces[0, 0, 0], pieces[-1, -1, 0]) == (0, 9)
+
+
+def test_vocoding_gives_the_length_of_the_mel(voice):
+    time = np.arange(8000) / 8000
+    mel = mel_numpy(np.sin(2 * np.pi * 440 * time).astype(np.float32), MEL)
+    audio = voice.vocode(mel)
+    assert len(audio.samples) == (len(mel) - 1) * MEL.hop_length
+    with pytest.raises(VoiceError, match="shape"):
+        voice.vocode(mel[:, :-1])
+
+
+def test_a_description_says_how_long_a_sentence_may_be(tmp_path):
+    short = Voice.load(write_voice(tmp_path / "voice", max_characters=20))
+    assert short.description == describe(max_characters=20)
+    assert max(len(chunk.text) for chunk in short.say("one two three four five six seven eight", steps=1)) <= 20
