@@ -101,6 +101,9 @@ def run_train(arguments: argparse.Namespace) -> int:
     from myxtts.config.load import load_config
 
     config = load_config(arguments.config, overrides_of(arguments))
+    from myxtts.runtime.startup import start_tensorflow
+
+    start_tensorflow()
     from myxtts.training.trainer import XTTSTrainer
 
     evaluate = _evaluation(config.data) if config.training.enable_evaluation else None

@@ -1,0 +1,27 @@
+"""TensorFlow starts without noise."""
+
+import subprocess
+import sys
+
+
+def test_starting_tensorflow_writes_nothing():
+    code = (
+        "from myxtts.runtime.startup import start_tensorflow; start_tensorflow(); "
+        "import tensorflow as tf; tf.constant(1) + 1"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_lines_that_are_no_notice_are_passed_on():
+    code = (
+        "import os, sys, types; fake = types.ModuleType('tensorflow'); "
+        "from myxtts.runtime import startup; "
+        "fake.config = types.SimpleNamespace(list_physical_devices=lambda: os.write(2, b'something is wrong\\n')); "
+        "real = __import__; "
+        "import builtins; "
+        "builtins.__import__ = lambda name, *rest: fake if name == 'tensorflow' else real(name, *rest); "
+        "startup.start_tensorflow()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "something is wrong\n"
