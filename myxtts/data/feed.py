@@ -19,13 +19,17 @@ import tensorflow as tf
 from myxtts.batch import Batch
 from myxtts.config.config import DataConfig
 from myxtts.data.plan import Plan, Position, Segment
+from myxtts.data.python_loader import Recordings
+from myxtts.data.recordings import RecordingTable
 from myxtts.data.references import ReferenceChooser
 from myxtts.data.runs import ClipTable, batch_runs
+from myxtts.data.runtime_loader import runtime_dataset
 from myxtts.data.tf_native_loader import (
     HostBatches,
     LoaderOptions,
     Tables,
     batch_dataset,
+    empty_tables,
     made_ready,
     open_tables,
     part_of_shape,
@@ -51,7 +55,11 @@ WHOLE_BATCH = Replica()
 
 
 class SegmentReader:
-    """Turns segments of a plan into datasets: one for each shape, over one set of tables."""
+    """Turns segments of a plan into datasets: one for each shape, over one set of tables.
+
+    Frames come from the cache; from the recordings through Python with `use_tf_native_loading: false`; and from the recordings
+    by TensorFlow's ops if there is no cache (`preprocessing_mode: runtime`).
+    """
 
     def __init__(
         self,
@@ -62,7 +70,13 @@ class SegmentReader:
         tables: Tables | None = None,
     ):
         self._cache, self._plan, self._config = cache, plan, config
-        self.tables = open_tables(cache, config.cache_memory_mb) if tables is None else tables
+        self._recordings = None
+        if isinstance(cache, RecordingTable):
+            self.tables = empty_tables(cache.mel.n_mels)
+        else:
+            self.tables = open_tables(cache, config.cache_memory_mb) if tables is None else tables
+            if not config.use_tf_native_loading:
+                self._recordings = Recordings(cache, config)
         self._references = None
         if plan.shapes[0].reference_frames:
             self._references = ReferenceChooser(
@@ -86,9 +100,14 @@ class SegmentReader:
             part=part,
         )
         options = LoaderOptions.from_config(self._config, replica.device)
-        return batch_dataset(
-            self.tables, part_of_shape(shape, replica.count), runs, options, is_static=self._plan.is_static
-        )
+        shape = part_of_shape(shape, replica.count)
+        is_static = self._plan.is_static
+        if isinstance(self._cache, RecordingTable):
+            passes = segment.passes[shape_number][:, part]
+            choice = {"seed": self._plan.seed, "references": self._references}
+            return runtime_dataset(self._cache, shape, runs, passes, options, **choice, is_static=is_static)
+        fill_frames = self._recordings.fill_frames(shape, is_static) if self._recordings is not None else None
+        return batch_dataset(self.tables, shape, runs, options, is_static=is_static, fill_frames=fill_frames)
 
     def dataset(self, segment: Segment, shape_number: int, replica: Replica = WHOLE_BATCH) -> tf.data.Dataset:
         """The same batches, kept ready on the replica's device."""

@@ -8,6 +8,7 @@ and one of tokens, where padding is row 0. `TFNativeDataLoader` reads single rec
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from myxtts.data.mapped_table import file_bytes, mapped_table
 from myxtts.data.runs import BatchRuns, ClipTable
 
 BYTES_PER_MB = 1_000_000
+FillFrames = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+"""From the frame runs and the reference runs of a batch (`BatchRuns`) to its mel and its references."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +81,59 @@ class LoaderOptions:
 
 
 def batch_dataset(
-    tables: Tables, shape: BatchShape, runs: BatchRuns, options: LoaderOptions, *, is_static: bool = True
+    tables: Tables,
+    shape: BatchShape,
+    runs: BatchRuns,
+    options: LoaderOptions,
+    *,
+    is_static: bool = True,
+    fill_frames: FillFrames | None = None,
 ) -> tf.data.Dataset:
-    """Batches on the host, in the order of `runs`; their element_spec is the shape's signature if `is_static`."""
-    num_frames, num_tokens = (shape.frames, shape.tokens) if is_static else (-1, -1)
+    """Batches on the host, in the order of `runs`; their element_spec is the shape's signature if `is_static`.
 
-    def gathered(frame_runs, token_runs, reference_runs, *slots) -> Batch:
-        mel = tf.gather(tables.frames, _table_rows(frame_runs, (shape.rows, num_frames)))
-        tokens = tf.gather(tables.tokens, _table_rows(token_runs, (shape.rows, num_tokens)))
-        if shape.reference_frames:
-            starts, lengths = reference_runs[0][..., None], reference_runs[1][..., None]
-            steps = tf.range(shape.reference_frames, dtype=starts.dtype)
-            references = tf.gather(tables.frames, starts + steps % lengths)
-        else:
-            references = tf.zeros((shape.rows, shape.slots, 0, shape.n_mels))
+    `fill_frames`: where mel and references come from, if not from the table of frames.
+    """
+    num_tokens = shape.tokens if is_static else -1
+    fill_frames = _gathering(tables, shape, is_static) if fill_frames is None else fill_frames
+
+    def filled(frame_runs, token_runs, reference_runs, *slots) -> Batch:
+        mel, references = fill_frames(frame_runs, reference_runs)
+        tokens = tf.gather(tables.tokens, table_rows(token_runs, (shape.rows, num_tokens)))
         return Batch(tokens, mel, *slots, references)
 
     dataset = tf.data.Dataset.from_tensor_slices(tuple(runs))
-    dataset = dataset.map(gathered, num_parallel_calls=options.threads, deterministic=True)
+    dataset = dataset.map(filled, num_parallel_calls=options.threads, deterministic=True)
+    return dataset.with_options(dataset_options(options))
+
+
+def dataset_options(options: LoaderOptions) -> tf.data.Options:
+    """Threads of the dataset's own, and no rewriting."""
     settings = tf.data.Options()
     # tf.data's rewrites gain nothing here, and write the captured tables into a graph: slow from 100 MB, fatal from 2 GB on.
     settings.experimental_optimization.apply_default_optimizations = False
     if options.has_private_threads:
         settings.threading.private_threadpool_size = options.threads
-    return dataset.with_options(settings)
+    return settings
+
+
+def table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
+    """The table row of each place of a batch, (rows, places); gaps, written as negative numbers, become row 0."""
+    ranges = tf.raw_ops.RaggedRange(starts=runs[0], limits=runs[1], deltas=tf.ones((), runs.dtype))
+    return tf.reshape(tf.maximum(ranges.rt_dense_values, 0), shape)
+
+
+def _gathering(tables: Tables, shape: BatchShape, is_static: bool) -> FillFrames:
+    """Mel and references by one gather each."""
+
+    def fill_frames(frame_runs: tf.Tensor, reference_runs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        mel = tf.gather(tables.frames, table_rows(frame_runs, (shape.rows, shape.frames if is_static else -1)))
+        if not shape.reference_frames:
+            return mel, tf.zeros((shape.rows, shape.slots, 0, shape.n_mels))
+        starts, lengths = reference_runs[0][..., None], reference_runs[1][..., None]
+        steps = tf.range(shape.reference_frames, dtype=starts.dtype)
+        return mel, tf.gather(tables.frames, starts + steps % lengths)
+
+    return fill_frames
 
 
 def made_ready(dataset: tf.data.Dataset, options: LoaderOptions) -> tf.data.Dataset:
@@ -155,15 +187,7 @@ class TFNativeDataLoader:
         `max_length`: the most frames that are allowed. A longer clip is an error (`InvalidArgumentError`), never cut: its text
         would no longer belong to it.
         """
-        contents = tf.io.read_file(audio_path)
-        channels, sample_rate = tf.audio.decode_wav(contents)
-        check_rate = tf.debugging.assert_equal(
-            sample_rate,
-            self.mel.sample_rate,
-            message=f"The recording is not at {self.mel.sample_rate} Hz; use preprocessing_mode: precompute.",
-        )
-        with tf.control_dependencies([check_rate] if check_rate is not None else []):
-            audio = tf.reduce_mean(channels, axis=1)
+        audio = self.load_audio(audio_path)
         mel = mel_tensorflow(audio, self.mel)
         if max_length is not None:
             check_length = tf.debugging.assert_less_equal(
@@ -173,11 +197,16 @@ class TFNativeDataLoader:
                 mel = tf.identity(mel)
         return audio, mel
 
-
-def _table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
-    """The table row of each place of a batch, (rows, places); gaps, written as negative numbers, become row 0."""
-    ranges = tf.raw_ops.RaggedRange(starts=runs[0], limits=runs[1], deltas=tf.ones((), runs.dtype))
-    return tf.reshape(tf.maximum(ranges.rt_dense_values, 0), shape)
+    def load_audio(self, audio_path: tf.Tensor) -> tf.Tensor:
+        """Samples of one recording, float32 (samples,), the mean of its channels."""
+        channels, sample_rate = tf.audio.decode_wav(tf.io.read_file(audio_path))
+        check_rate = tf.debugging.assert_equal(
+            sample_rate,
+            self.mel.sample_rate,
+            message=f"The recording is not at {self.mel.sample_rate} Hz; use preprocessing_mode: precompute.",
+        )
+        with tf.control_dependencies([check_rate] if check_rate is not None else []):
+            return tf.reduce_mean(channels, axis=1)
 
 
 def _accelerator(device: str | None) -> str | None:
