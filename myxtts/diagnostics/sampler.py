@@ -47,6 +47,7 @@ class LineSampler:
                 number = self._numbers[place] = len(recording.lines)
                 recording.lines.append(place)
             consumer = consumer_of_generator(frame)
+            del frame  # it would keep alive whatever the script's functions hold
             if consumer is not None:
                 recording.add(recording.generator_samples, (now, number, consumer))
             if len(samples) < MOST_RECORDS:

@@ -359,9 +359,14 @@ def test_assertion_holds_for_a_step_that_is_compiled_once():
 
 def test_assertion_names_the_function_and_the_cause():
     training = Trainable()
-    with pytest.raises(AssertionError, match=r"_step .*3 traces, at most 1 \(shape of batch\)"), assert_compiled_once():
+
+    @assert_compiled_once()
+    def train():
         for rows in (1, 2, 3):
             training.train_step(training.batch(rows))
+
+    with pytest.raises(AssertionError, match=r"_step .*3 traces, at most 1 \(shape of batch\)"):
+        train()
 
 
 def test_assertion_bounds_the_waiting():
@@ -373,6 +378,11 @@ def test_assertion_bounds_the_waiting():
             yield np.ones((8, 64), np.float32)
 
     dataset = tf.data.Dataset.from_generator(slowly, output_signature=tf.TensorSpec((8, 64)))
-    with pytest.raises(AssertionError, match="waiting for data"), assert_compiled_once(max_wait_share=0.05):
+
+    @assert_compiled_once(max_wait_share=0.05)
+    def train():
         for batch in dataset:
             training.train_step(batch)
+
+    with pytest.raises(AssertionError, match="waiting for data"):
+        train()
