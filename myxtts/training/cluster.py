@@ -11,9 +11,10 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +37,7 @@ LOST_WORKER_ERRORS = (
     tf.errors.UnknownError,
 )
 """What an exchange between workers raises when one of them is gone."""
+Result = TypeVar("Result")
 _TASK = re.compile(r"/job:(chief|worker)/(?:replica:\d+/)?task:(\d+)")
 
 
@@ -161,21 +163,21 @@ def named_workers(cluster: Cluster, text: str) -> list[int]:
     return sorted(set(others), key=lambda number: (-others.count(number), number))
 
 
+def in_turn(cluster: Cluster, strategy: tf.distribute.Strategy, action: Callable[[], Result]) -> Result:
+    """Run `action` on every worker, one after the other, the chief first: they may share a folder that it writes to."""
+    results = []
+    for number in range(len(cluster.addresses)):
+        if number == cluster.number:
+            results.append(action())
+        _sum_over_replicas(strategy, np.zeros(1))
+    return results[0]
+
+
 def check_agreement(strategy: tf.distribute.Strategy, cluster: Cluster, facts: Mapping[str, int]) -> None:
     """All workers must begin at the same place of the same data: small whole numbers, compared across the cluster."""
-    mine = np.array([part for value in facts.values() for part in divmod(value, 2**16)], np.float32)
-
-    @tf.function
-    def mean_over_replicas():
-        def body():
-            context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(mine, tf.float64))
-
-        return strategy.run(body)
-
-    total = strategy.experimental_local_results(mean_over_replicas())[0].numpy()
-    differs = total != mine.astype(np.float64) * strategy.num_replicas_in_sync
-    names = [name for number, name in enumerate(facts) if differs[2 * number : 2 * number + 2].any()]
+    mine = np.array(list(facts.values()), np.float64)
+    differs = _sum_over_replicas(strategy, mine) != mine * strategy.num_replicas_in_sync
+    names = [name for name, is_different in zip(facts, differs, strict=True) if is_different]
     if names:
         raise TrainingError(
             f"The workers do not agree on: {', '.join(names)} (here, {cluster.name_of(cluster.number)}: "
@@ -183,6 +185,17 @@ def check_agreement(strategy: tf.distribute.Strategy, cluster: Cluster, facts: M
             + "). Every worker needs the same configuration and recordings, and a training.checkpoint_dir that all of them "
             "share (or a copy of the chief's)."
         )
+
+
+def _sum_over_replicas(strategy: tf.distribute.Strategy, values: np.ndarray) -> np.ndarray:
+    @tf.function
+    def summed(vector):
+        def body(part):  # a copy on the replica's device, which the exchange asks for
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(part))
+
+        return strategy.run(body, args=(vector,))
+
+    return strategy.experimental_local_results(summed(tf.constant(values, tf.float64)))[0].numpy()
 
 
 def _listed(cluster: Cluster, numbers: Sequence[int]) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.training.cluster import Cluster, meet, read_cluster
+from myxtts.training.cluster import Cluster, Result, check_agreement, in_turn, meet, read_cluster
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,23 @@ class Hardware:
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs."""
         return self.cluster is None or self.cluster.is_chief
+
+    def in_turn(self, action: Callable[[], Result]) -> Result:
+        """Run `action`, worker after worker if there are several."""
+        return action() if self.cluster is None else in_turn(self.cluster, self.strategy, action)
+
+    def check_agreement(self, step: int, position: tuple[int, int], content_id: str) -> None:
+        """A `TrainingError` if the workers of a cluster stand at different places or have different recordings."""
+        if self.cluster is not None:
+            facts = {"step": step, "pass": position[0], "row": position[1], "corpus": zlib.crc32(content_id.encode())}
+            check_agreement(self.strategy, self.cluster, facts)
+
+    def with_own_files(self, config: TrainingConfig) -> TrainingConfig:
+        """Only the chief writes into the run's folder; the log and status of another worker go to a folder of its own."""
+        if self.is_chief:
+            return config
+        folder = str(Path(config.checkpoint_dir) / f"worker-{self.cluster.number}")
+        return dataclasses.replace(config, checkpoint_dir=folder, tensorboard_log_dir=None)
 
 
 def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | None = None) -> Hardware:

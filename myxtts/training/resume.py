@@ -1,10 +1,16 @@
-"""What a changed configuration means for a run that is resumed: plain functions, dicts in, decisions out."""
+"""Where a run goes on: the newest whole checkpoint, and what a changed configuration means for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.errors import CheckpointError
+from myxtts.training.checkpoint import Checkpoint, load_newest
 
 REFUSED = {
     "model": None,
@@ -67,3 +73,26 @@ def compare_configs(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, M
 
 def _is_listed(table: Mapping[str, set[str] | None], section: str, field: str) -> bool:
     return section in table and (table[section] is None or field in table[section])
+
+
+def read_saved(folder: Path, config: XTTSConfig, content_id: str, announce: Callable[[str], None]) -> Checkpoint | None:
+    """The state to go on from, if `folder` holds one. Tells what changed; a `CheckpointError` if its weights do not fit."""
+    saved, damaged = load_newest(folder)
+    for line in damaged:
+        announce(line)
+    if saved is None:
+        return None
+    changes = compare_configs(saved.config, config_to_dict(config))
+    if changes.refused:
+        raise CheckpointError(
+            f"{folder} holds a run whose weights do not fit this configuration:\n"
+            + "\n".join(f"  - {change}" for change in changes.refused)
+            + "\nUse the old values, another --checkpoint-dir, --init-from, or --reset-training."
+        )
+    for change in (*changes.new_order, *changes.allowed):
+        announce(f"Changed since the checkpoint: {change}")
+    if changes.new_order or saved.corpus["content_id"] != content_id:
+        announce("The batches are others than before: the data starts a new pass.")
+        saved = saved.with_position((saved.position[0] + 1, 0))
+    announce(f"Resuming at step {saved.step} from {folder}")
+    return saved

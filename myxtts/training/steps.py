@@ -244,20 +244,16 @@ class Steps:
         second_moment, average, updates, good_steps, loss_scale, step = others
         usable = tf.cast(is_usable, tf.int64)
         updates.assign_add(usable)
-
-        def apply():
-            flat = self.state.layout.join([tf.convert_to_tensor(weight) for weight in weights])
-            count = tf.cast(updates, tf.float32)
-            first, second, moved = adamw(first_moment, second_moment, flat, gradient, rate, count, self._decays)
-            first_moment.assign(first)
-            second_moment.assign(second)
-            for weight, part in zip(weights, self.state.layout.parts(moved), strict=True):
-                weight.assign(part)
-            if self.state.keeps_average:
-                average.assign(moving_average(average, moved, self.settings.ema_decay, count))
-            return tf.constant(0)
-
-        tf.cond(is_usable, apply, lambda: tf.constant(0))
+        # Always computed, and kept only if usable: what a condition hides from the warm-up is compiled in the middle of the run.
+        flat = self.state.layout.join([tf.convert_to_tensor(weight) for weight in weights])
+        count = tf.cast(updates, tf.float32)
+        first, second, moved = adamw(first_moment, second_moment, flat, gradient, rate, count, self._decays, is_usable)
+        first_moment.assign(first)
+        second_moment.assign(second)
+        for weight, part in zip(weights, self.state.layout.parts(moved), strict=True):
+            weight.assign(part)
+        if self.state.keeps_average:
+            average.assign(moving_average(average, moved, self.settings.ema_decay, count, is_usable))
         if self.state.uses_loss_scale:
             grown = good_steps + usable >= LOSS_SCALE_GROWTH_STEPS
             overflowed = has_clips & ~is_usable
@@ -268,22 +264,31 @@ class Steps:
 
 
 @tf.function(jit_compile=True)
-def moving_average(average, weights, decay, updates):
-    """The weights' average after one more update; it forgets faster while there are few."""
+def moving_average(average, weights, decay, updates, is_usable):
+    """The weights' average after one more update; it forgets faster while there are few. As it was if not `is_usable`."""
     decay = tf.minimum(decay, (1 + updates) / (10 + updates))
-    return average * decay + weights * (1 - decay)
+    return tf.where(is_usable, average * decay + weights * (1 - decay), average)
 
 
 @tf.function(jit_compile=True)
-def adamw(first_moment, second_moment, weights, gradient, rate, updates, decays):
-    """AdamW on flat vectors: the new moments and weights. Compiled on every device: one pass over memory instead of twenty."""
+def adamw(first_moment, second_moment, weights, gradient, rate, updates, decays, is_usable):
+    """AdamW on flat vectors: the new moments and weights, or the old ones if the gradient is not usable.
+
+    Compiled on every device: one pass over memory instead of twenty.
+    """
     beta1, beta2 = ADAM_BETAS
+    updates = tf.maximum(updates, 1.0)
     first = beta1 * first_moment + (1 - beta1) * gradient
     second = beta2 * second_moment + (1 - beta2) * tf.square(gradient)
     first_unbiased = first / (1 - tf.pow(beta1, updates))
     second_unbiased = second / (1 - tf.pow(beta2, updates))
     change = first_unbiased / (tf.sqrt(second_unbiased) + ADAM_EPSILON) + decays * weights
-    return first, second, weights - rate * change
+    moved = weights - rate * change
+    return (
+        tf.where(is_usable, first, first_moment),
+        tf.where(is_usable, second, second_moment),
+        tf.where(is_usable, moved, weights),
+    )
 
 
 def decay_mask(state: TrainState) -> tf.Tensor:

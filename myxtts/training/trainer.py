@@ -24,22 +24,18 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Retrace, RetraceWatch
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
-from myxtts.training.checkpoint import (
-    Checkpoint,
-    keep_newest,
-    load_checkpoint,
-    load_newest,
-    mark_best,
-    save_checkpoint,
-)
-from myxtts.training.corpus import TrainingCorpus, open_corpus, plan_kind
+from myxtts.training.announcement import announce_run
+from myxtts.training.checkpoint import Checkpoint, keep_newest, load_checkpoint, mark_best, save_checkpoint
+from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.display import Display
+from myxtts.training.failures import Place, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.levels import resolve_optimization
 from myxtts.training.logbook import Logbook
 from myxtts.training.progress import Progress, StopReason
 from myxtts.training.recorder import Recorder
-from myxtts.training.resume import compare_configs
+from myxtts.training.resume import read_saved
+from myxtts.training.rows import batch_of_rows
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
 from myxtts.training.start import start_weights
@@ -73,11 +69,20 @@ class XTTSTrainer:
         self._evaluate = evaluate
         with self.timers.stage("device"):
             self.hardware: Hardware = set_up_hardware(config.training, strategy)
+        self.place = Place()
+        with explained_failures(self.place, self.hardware.cluster):
+            self._set_up(starts_anew)
+        self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
+
+    def _set_up(self, starts_anew: bool) -> None:
+        config = self.config
         with self.timers.stage("corpus"):
-            self.corpus: TrainingCorpus = open_corpus(
-                config.data, config.training, self.hardware.replicas, announce=self.display.line
+            self.corpus: TrainingCorpus = self.hardware.in_turn(
+                lambda: open_corpus(config.data, config.training, self.hardware.replicas, announce=self.display.line)
             )
-        saved = None if starts_anew else self._read_saved()
+        saved = None
+        if not starts_anew:
+            saved = read_saved(self.folder, config, self.corpus.cache.content_id, self.display.line)
         self.progress = Progress.restored(saved.progress) if saved else Progress()
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._open_feed(saved)
@@ -89,7 +94,10 @@ class XTTSTrainer:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
         self.facts = corpus_facts(self.state.model.spec, self.corpus.cache, config.data, self.corpus.report.data_folder)
         self.step = int(self.state.step.numpy())
-        self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
+        self.place.fill_in(
+            self.step, self.corpus.plan, self.state.layout.size, config.training.gradient_accumulation_steps
+        )
+        self.hardware.check_agreement(self.step, self.feed.position, self.corpus.cache.content_id)
 
     # --- the promised step methods --------------------------------------------------------------------------------
 
@@ -113,11 +121,20 @@ class XTTSTrainer:
 
     def train(self) -> RunSummary:
         """Run to the end, to an early stop, or to a signal; always leaves a checkpoint of the last step."""
-        self._announce()
+        with explained_failures(self.place, self.hardware.cluster):
+            return self._train()
+
+    def _train(self) -> RunSummary:
+        announce_run(self)
         self.warm_up()
         started = time.monotonic()
         self.recorder = Recorder(
-            self.config.training, self.display, self.clock, self.watch, self.progress, self.corpus.cache.ids
+            self.hardware.with_own_files(self.config.training),
+            self.display,
+            self.clock,
+            self.watch,
+            self.progress,
+            self.corpus.cache.ids,
         )
         outcome = "failed"
         try:
@@ -145,6 +162,7 @@ class XTTSTrainer:
             self.clock.mark(Stage.DEVICE)
             previous = metrics
             self.step += 1
+            self.place.step = self.step
             self._note_step(metrics, batches)
             if self._run_events():
                 self.recorder.resume_clock()
@@ -329,27 +347,6 @@ class XTTSTrainer:
             progress=self.progress.to_dict(),
         )
 
-    def _read_saved(self) -> Checkpoint | None:
-        saved, damaged = load_newest(self.folder)
-        for line in damaged:
-            self.display.line(line)
-        if saved is None:
-            return None
-        changes = compare_configs(saved.config, config_to_dict(self.config))
-        if changes.refused:
-            raise CheckpointError(
-                f"{self.folder} holds a run whose weights do not fit this configuration:\n"
-                + "\n".join(f"  - {change}" for change in changes.refused)
-                + "\nUse the old values, another --checkpoint-dir, --init-from, or --reset-training."
-            )
-        for change in (*changes.new_order, *changes.allowed):
-            self.display.line(f"Changed since the checkpoint: {change}")
-        if changes.new_order or saved.corpus["content_id"] != self.corpus.cache.content_id:
-            self.display.line("The batches are others than before: the data starts a new pass.")
-            saved = saved.with_position((saved.position[0] + 1, 0))
-        self.display.line(f"Resuming at step {saved.step} from {self.folder}")
-        return saved
-
     def _restore(self, saved: Checkpoint) -> None:
         if saved.weight_names != self.state.names:
             raise CheckpointError(f"The checkpoint in {self.folder} belongs to another network. Use --reset-training.")
@@ -393,42 +390,3 @@ class XTTSTrainer:
             uses_xla=self.hardware.uses_xla,
             graph_mode=self.hardware.graph_mode,
         )
-
-    def _announce(self) -> None:
-        plan, cache, settings = self.corpus.plan, self.corpus.cache, self.settings
-        held_out = len(self.corpus.validation_plan.clips) if self.corpus.validation_plan else 0
-        facts = {
-            "Device": self.hardware.description,
-            "XLA": "forward and backward" if self.hardware.uses_xla else "alignment only",
-            "Precision": self.hardware.dtype_policy,
-            "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
-            f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
-            "Set aside": self.corpus.report.summary_of_rejections() or "nothing",
-            "Plan": f"{plan.kind}, {len(plan.shapes)} shapes ({plan.shapes[0]} first), {plan.useful_share():.0%} useful frames, "
-            f"{plan.mean_clips_per_batch():.1f} clips a batch",
-            "Network": f"{self.config.model.size}, {self.state.layout.size:,} parameters",
-            "Optimisation": f"{self.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
-            f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
-            "Steps": f"{self.total_steps:,}, of {self.config.training.gradient_accumulation_steps} batches each",
-        }
-        self.display.configuration(
-            self.config, facts, plan_kind(self.config.data) == "fixed", self.corpus.max_mel_frames
-        )
-
-
-def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
-    """A batch of one clip a row from the four promised tensors; one language, no reference."""
-    rows, n_mels = mel.shape[0], mel.shape[2]
-    zeros = tf.zeros((rows, 1), tf.int32)
-    return Batch(
-        tokens=tf.cast(text, tf.int32),
-        mel=tf.cast(mel, tf.float32),
-        text_lengths=tf.cast(text_lengths, tf.int32)[:, tf.newaxis],
-        mel_lengths=tf.cast(mel_lengths, tf.int32)[:, tf.newaxis],
-        token_starts=zeros,
-        frame_starts=zeros,
-        clips=tf.range(rows)[:, tf.newaxis],
-        speakers=zeros,
-        languages=zeros,
-        references=tf.zeros((rows, 1, 0, n_mels)),
-    )

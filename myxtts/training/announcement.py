@@ -1,0 +1,33 @@
+"""The first lines of a run: the configuration in the promised words, and what follows from it on this corpus and machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from myxtts.data.plan import plan_kind
+
+if TYPE_CHECKING:
+    from myxtts.training.trainer import XTTSTrainer
+
+
+def announce_run(trainer: XTTSTrainer) -> None:
+    """Show what is going to happen."""
+    plan, cache, settings = trainer.corpus.plan, trainer.corpus.cache, trainer.settings
+    held_out = len(trainer.corpus.validation_plan.clips) if trainer.corpus.validation_plan else 0
+    facts = {
+        "Device": trainer.hardware.description,
+        "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment only",
+        "Precision": trainer.hardware.dtype_policy,
+        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
+        f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
+        "Set aside": trainer.corpus.report.summary_of_rejections() or "nothing",
+        "Plan": f"{plan.kind}, {len(plan.shapes)} shapes ({plan.shapes[0]} first), {plan.useful_share():.0%} useful frames, "
+        f"{plan.mean_clips_per_batch():.1f} clips a batch",
+        "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",
+        "Optimisation": f"{trainer.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
+        f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
+        "Steps": f"{trainer.total_steps:,}, of {trainer.config.training.gradient_accumulation_steps} batches each",
+    }
+    trainer.display.configuration(
+        trainer.config, facts, plan_kind(trainer.config.data) == "fixed", trainer.corpus.max_mel_frames
+    )
