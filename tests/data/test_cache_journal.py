@@ -1,10 +1,9 @@
 """Records written one by one: what survives a torn write, a full disk, a power cut."""
 
-import resource
-
 import numpy as np
 import pytest
 from cache_builder import append_clip, build_cache, made_up_clip, settings
+from full_disk import largest_file
 
 from myxtts.data.cache import open_cache
 from myxtts.data.cache_writer import JOURNAL_NAME, cache_lock, write_atomically
@@ -27,14 +26,6 @@ def recover(folder, base=None):
     writer = RecordWriter(folder, settings(), base)
     writer.close()
     return writer
-
-
-@pytest.fixture
-def largest_file():
-    """Sets the largest size (bytes) of a file for this process, as a full disk would."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_journalled_records_are_taken_over(tmp_path):
@@ -93,25 +84,23 @@ def test_records_appended_to_a_published_cache_leave_it_as_it_was(tmp_path):
         np.testing.assert_array_equal(after.clip_frames(clip), frames)
 
 
-def test_a_full_disk_cuts_the_torn_record_and_keeps_the_others(tmp_path, largest_file):
+def test_a_full_disk_cuts_the_torn_record_and_keeps_the_others(tmp_path):
     writer = RecordWriter(tmp_path, settings(), None)
     writer.start(SYMBOLS)
     append_clip(writer, 0)
     append_clip(writer, 1)
     rows = writer.num_rows
-    largest_file(rows * 320 + 500)
-    with pytest.raises(CacheError, match="disk is full"):
+    with largest_file(rows * 320 + 500), pytest.raises(CacheError, match="disk is full"):
         append_clip(writer, 2)
     writer.close()
     assert (tmp_path / "frames-1.f32").stat().st_size == rows * 320
     assert len(recover(tmp_path).recovered) == 2
 
 
-def test_a_full_disk_while_publishing_leaves_the_old_cache(tmp_path, largest_file):
+def test_a_full_disk_while_publishing_leaves_the_old_cache(tmp_path):
     build_cache(tmp_path, clips=2)
     before = open_cache(tmp_path)
-    largest_file(100)
-    with pytest.raises(OSError, match="File too large"):
+    with largest_file(100), pytest.raises(OSError, match="File too large"):
         write_atomically(tmp_path / "cache.json", bytes(1000))
     assert open_cache(tmp_path).content_id == before.content_id
     assert not list(tmp_path.glob("*.tmp"))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from full_disk import largest_file
 from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.data.cache import open_cache
@@ -24,6 +24,7 @@ import json, os, signal, sys
 import psutil
 from pathlib import Path
 sys.path.insert(0, {tests!r})
+from full_disk import largest_file
 from tiny_corpus import tiny_config
 from myxtts.data.prepare import prepare_corpus
 
@@ -107,13 +108,8 @@ def test_a_full_disk_is_told_and_the_old_cache_stays_and_the_next_run_continues(
     before = prepare_corpus(tiny_config(), tmp_path)
     make_corpus(tmp_path, 10, first=2)
     write_metadata(tmp_path, first | {f"clip{number:03d}": "one two" for number in range(2, 12)})
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(CacheError, match="disk is full"):
-            prepare_corpus(tiny_config(), tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with largest_file(100_000), pytest.raises(CacheError, match="disk is full"):
+        prepare_corpus(tiny_config(), tmp_path)
     assert open_cache(before.folder).num_clips == 2
     report = prepare_corpus(tiny_config(), tmp_path)
     assert (report.clips, report.outcome.kept) == (12, 2)
