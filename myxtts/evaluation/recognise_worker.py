@@ -19,7 +19,7 @@ from myxtts.audio.files import SILENT_PEAK, level_loudness, trim_silence
 DECODER_RATE = 16000
 DECODER_SETTINGS = {
     "cmn": "batch",  # mean of the clip itself; "live", the default, carries the mean of the clips before
-    "ds": 2,  # score every second frame: a fifth faster, and no worse
+    "ds": 2,  # score every second frame; with maxhmmpf two thirds of the time, and no difference beyond chance
     "maxhmmpf": 3000,
     "loglevel": "FATAL",
 }
@@ -29,7 +29,7 @@ LEVEL_DB = -23.0
 PADDING_SECONDS = 0.1
 NOISE_LEVEL = 3e-4
 """RMS of the noise (70 dB below full scale) that is laid under every clip: a synthesised pause can be digital silence, which no
-recording is, and which the decoder takes for something else."""
+recording is."""
 
 
 def prepare_clip(samples: np.ndarray) -> bytes | None:
