@@ -57,6 +57,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
     parser.add_argument("--skip-overhead", action="store_true")
+    parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
     arguments = parser.parse_args()
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
     chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
@@ -79,6 +80,8 @@ def main() -> int:
     if not arguments.skip_overhead:
         figures.update(measure_overhead())
     print({name: figures[name] for name in ("cases", "cases_right", "false_alarms", "overhead")})
+    if arguments.table:
+        write_table(expected, results)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     return 0 if figures["cases_right"] == figures["cases"] and figures["false_alarms"] == 0 else 1
@@ -134,6 +137,22 @@ def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list
     if verdict is not None and report["verdict_class"] not in ([verdict] if isinstance(verdict, str) else verdict):
         problems.append(f"verdict {report['verdict_class']}, expected {verdict}")
     return problems
+
+
+def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None:
+    """Replace the table of cases in the documentation."""
+    lines = ["| case | after | what is true of it | found (disease:line) |", "|---|---|---|---|"]
+    for result in results:
+        truth = expected[result["name"]]
+        diseases = ", ".join(f"`{wanted['disease']}`" for wanted in truth.get("findings") or ()) or "healthy"
+        found = ", ".join(f"`{found}`" for found in result["found"]) or "nothing"
+        mark = "" if result["right"] else " **(wrong)**"
+        lines.append(f"| `{result['name']}` | [report]({truth['link']}) | {diseases} | {found}{mark} |")
+    path = ROOT / "docs" / "diagnostics.md"
+    document = path.read_text(encoding="utf-8")
+    start = document.index("\n", document.index("<!-- cases:")) + 1
+    end = document.index("<!-- end of cases -->")
+    path.write_text(document[:start] + "\n".join(lines) + "\n" + document[end:], encoding="utf-8")
 
 
 def measure_overhead(pairs: int = 3) -> dict[str, float]:
