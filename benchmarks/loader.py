@@ -193,6 +193,9 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         return len(paths) / (time.perf_counter() - started)
 
     front_end = build_front_end("graphemes")
+    os.environ["OPENBLAS_NUM_THREADS"] = (
+        "1"  # read by the other side's workers: as many processes as cores are enough for it, too
+    )
     with (
         WorkerPool(worker_setup(config, front_end), processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,
