@@ -1,16 +1,16 @@
 """Several machines that train together: who they are, how they meet, and who is missing when one is lost.
 
 In: `TF_CONFIG`, the JSON that TensorFlow defines for this. Out: a `Cluster`, its strategy, and errors that name the worker.
-TensorFlow waits for a worker that never starts without saying for whom; so the meeting has a watchdog of ours.
+TensorFlow waits for a worker that never starts without saying for whom; so they meet first, under a watchdog of ours.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
-import socket
-import threading
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,13 +20,12 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.errors import TrainingError
+from myxtts.training.meeting import Meeting, answers
 
 CLUSTER_VARIABLE = "TF_CONFIG"
 PATIENCE_VARIABLE = "MYXTTS_CLUSTER_SECONDS"
 PATIENCE_SECONDS = 60.0
 """How long the workers may take to meet. `MYXTTS_CLUSTER_SECONDS` replaces it, for clusters that start slowly."""
-PROBE_SECONDS = 2.0
-"""How long a worker may take to accept a connection when we look for the one that is missing."""
 LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -103,45 +102,34 @@ def meet(cluster: Cluster, patience_seconds: float | None = None) -> tf.distribu
     """The strategy of the cluster, once all of its workers are there; a `TrainingError` that names the missing ones, if not."""
     if patience_seconds is None:
         patience_seconds = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE_SECONDS))
-    outcome: list[tf.distribute.Strategy | Exception] = []
-
-    def construct():
-        try:
-            outcome.append(tf.distribute.MultiWorkerMirroredStrategy())
-        except Exception as error:  # whatever it is belongs to the thread that waits
-            outcome.append(error)
-
-    thread = threading.Thread(target=construct, name="myxtts-cluster", daemon=True)
-    thread.start()
-    thread.join(patience_seconds)
-    if outcome and isinstance(outcome[0], tf.distribute.Strategy):
-        return outcome[0]
-    cause = str(outcome[0]).splitlines()[0][:200] if outcome else f"waited {patience_seconds:g} s"
-    missing = silent_workers(cluster) or [
-        number for number in range(len(cluster.addresses)) if number != cluster.number
-    ]
-    raise TrainingError(
-        f"The {len(cluster.addresses)} workers of {CLUSTER_VARIABLE} did not meet ({cause}). No answer from: "
-        f"{_listed(cluster, missing)}. Start the same command there with its own task index, check that the port is open "
-        f"and free, or take it out of {CLUSTER_VARIABLE} everywhere. Slow starts: {PATIENCE_VARIABLE}=seconds."
-    )
+    own = cluster.name_of(cluster.number)
+    try:
+        missing = Meeting(cluster.addresses, cluster.number).missing_after(patience_seconds)
+    except OSError as error:
+        raise TrainingError(
+            f"The port of {own} cannot be used ({error.strerror}): another process has it, or an earlier run is still "
+            f"ending. Stop that one, or give this worker another port in {CLUSTER_VARIABLE} everywhere."
+        ) from None
+    if missing:
+        raise TrainingError(
+            f"{own[0].upper()}{own[1:]} waited {patience_seconds:g} s in vain for {_listed(cluster, missing)}. Start the same "
+            "command there with its own task index, check that both sides can reach each other's port, or take it out of "
+            f"{CLUSTER_VARIABLE} everywhere. If workers start slowly: {PATIENCE_VARIABLE}=seconds."
+        )
+    # A worker that dies in this very moment would block TensorFlow, and Python with it: then this ends the process.
+    faulthandler.dump_traceback_later(patience_seconds, exit=True, file=sys.__stderr__)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def silent_workers(cluster: Cluster) -> list[int]:
     """The other workers that do not accept a connection."""
     others = [number for number in range(len(cluster.addresses)) if number != cluster.number]
     with ThreadPoolExecutor(max_workers=min(len(others), 32)) as pool:
-        answers = pool.map(lambda number: _answers(cluster.addresses[number]), others)
-        return [number for number, answer in zip(others, answers, strict=True) if not answer]
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS):
-            return True
-    except OSError:
-        return False
+        replies = pool.map(lambda number: answers(cluster.addresses[number]), others)
+        return [number for number, is_there in zip(others, replies, strict=True) if not is_there]
 
 
 def lost_worker(cluster: Cluster, error: tf.errors.OpError, step: int) -> TrainingError | None:
