@@ -56,9 +56,16 @@ class Facts:
         return max(float(self.steps.seconds.sum()), 1e-9)
 
     @cached_property
+    def middle_step(self) -> int:
+        """Half of the steps, or of the first pass over the data: later passes bring no new shapes, whatever the first did."""
+        passes = np.flatnonzero(self.steps.is_epoch_start)
+        first_pass = int(passes[1]) if len(passes) > 1 else len(self.steps)
+        return min(len(self.steps) // 2, max(first_pass // 2, 10))
+
+    @cached_property
     def middle(self) -> float:
-        """The moment at which half of the steps are done."""
-        return float(self.steps.start[len(self.steps) // 2])
+        """The moment at which the middle step begins."""
+        return float(self.steps.start[self.middle_step])
 
     @cached_property
     def steady(self) -> np.ndarray:

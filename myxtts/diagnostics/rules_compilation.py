@@ -152,7 +152,8 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     batches = facts.steps.batch
     known = batches[batches >= 0]
     distinct, first = np.unique(known, return_index=True)
-    if len(distinct) < _FEWEST_SIGNATURES or np.sum(first > len(known) // 2) < 2:
+    late = int(np.sum(first > facts.middle_step))
+    if len(distinct) < _FEWEST_SIGNATURES or late < 2:
         return
     lost = float((facts.steps.trace + facts.steps.compile)[~facts.steps.is_cold].sum())
     batching = _batching_places(facts)
@@ -160,8 +161,7 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     yield facts.finding(
         Disease.MANY_SIGNATURES,
         f"the batches come in {len(distinct)} shapes, and new ones keep coming",
-        f"{len(distinct)} signatures in {len(known)} steps; {int(np.sum(first > len(known) // 2))} of them first seen in the "
-        "second half",
+        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first pass",
         place,
         "ds.padded_batch(n, padded_shapes=[MAX_LENGTH, ...], drop_remainder=True)  # or ds.bucket_by_sequence_length",
         lost,
