@@ -8,7 +8,6 @@ number of rounds (docs/synthesis.md). Nothing is random, and frames beyond a cli
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -17,19 +16,21 @@ from myxtts.audio.mel import MelSpec, analysis_window, mel_filterbank
 
 TINY = 1e-8
 """Keeps a quotient finite where a band is empty; far below any `log_floor`."""
-PEAK_REACH = 5
-"""Frequencies follow the phase of the nearest peak up to 2^5 bins away."""
+
+
+LOUDEST = 8.0
+"""Log-mels above this no sound within full scale has; a network that strayed must not overflow."""
 
 
 @dataclass(frozen=True)
 class GriffinLimSettings:
     """How hard the vocoder tries."""
 
-    iterations: int = 24
+    iterations: int = 32
     """Rounds of inverse transform, transform, correction."""
-    momentum: float = 0.8
-    """How far each round goes beyond its own result. With the correction to the mel, 0.8 converges faster than 0.99."""
-    spread_iterations: int = 5
+    momentum: float = 0.9
+    """How far each round goes beyond its own result. With the correction to the mel, 0.9 comes nearer than the usual 0.99."""
+    spread_iterations: int = 2
     """Corrections of the first guess of the magnitudes."""
 
 
@@ -53,12 +54,13 @@ class GriffinLim:
         frames = mel.shape[1]
         mask = tf.sequence_mask(num_frames, frames, tf.float32)[..., tf.newaxis]
         # Bands at the floor hold nothing: the smallest magnitude that a mel can express is silence, not hiss.
-        bands = tf.where(mel > _log(spec.log_floor) + 1e-3, tf.exp(mel), 0.0) * mask
+        bands = tf.where(mel > _log(spec.log_floor) + 1e-3, tf.exp(tf.minimum(mel, LOUDEST)), 0.0) * mask
         coverage = 1.0 / tf.maximum(self._overlap_add(mask * self._window**2), 1e-3)
 
+        # Phases start at zero: as good as random ones, and better than phases continued from frame to frame, whose
+        # sound holds on to a frame's length where speech changes faster (docs/synthesis.md).
         magnitude = self._spread(bands)
-        phase = _peak_phase(magnitude, spec.n_fft, spec.hop_length)
-        spectrum = tf.complex(magnitude * tf.cos(phase), magnitude * tf.sin(phase))
+        spectrum = tf.complex(magnitude, tf.zeros_like(magnitude))
         previous = tf.zeros_like(spectrum)
 
         def refine(round_number, spectrum, previous):
@@ -112,36 +114,3 @@ class GriffinLim:
 
 def _log(value: float) -> tf.Tensor:
     return tf.math.log(tf.constant(value, tf.float32))
-
-
-def _peak_phase(magnitude: tf.Tensor, n_fft: int, hop_length: int) -> tf.Tensor:
-    """A start for the phases (batch, frames, bins): each peak of the spectrum is a sine that goes on from frame to frame.
-
-    Its frequency is read from a parabola through the peak; the bins around a peak follow it, half a turn from bin to bin.
-    """
-    level = tf.math.log(magnitude + 1e-6)
-    below, here, above = level[..., :-2], level[..., 1:-1], level[..., 2:]
-    is_peak = (here >= below) & (here > above)
-    offset = tf.where(is_peak, 0.5 * (below - above) / tf.minimum(below - 2 * here + above, -1e-6), 0.0)
-    edges = [[0, 0], [0, 0], [1, 1]]
-    bins = tf.range(magnitude.shape[-1])
-    nearest = _nearest_peak(tf.pad(is_peak, edges), bins)
-    own = tf.cast(bins, tf.float32) + tf.pad(offset, edges)
-    turns_per_hop = tf.gather(own, nearest, batch_dims=2) * (hop_length / n_fft)
-    # Whole turns are dropped before the sum: a long clip's phase must not lose digits.
-    turns = tf.cumsum(turns_per_hop - tf.floor(turns_per_hop), axis=1)
-    turns = tf.gather(turns - tf.floor(turns), nearest, batch_dims=2)
-    return 2 * math.pi * turns + math.pi * tf.cast(bins - nearest, tf.float32)
-
-
-def _nearest_peak(is_peak: tf.Tensor, bins: tf.Tensor) -> tf.Tensor:
-    """int32 (batch, frames, bins): the bin of the nearest peak, or the bin itself if there is none within reach."""
-    far = 1 << 20
-    lower = tf.where(is_peak, bins, -far)
-    upper = tf.where(is_peak, bins, far)
-    for power in range(PEAK_REACH):
-        step = 2**power
-        lower = tf.maximum(lower, tf.pad(lower[..., :-step], [[0, 0], [0, 0], [step, 0]], constant_values=-far))
-        upper = tf.minimum(upper, tf.pad(upper[..., step:], [[0, 0], [0, 0], [0, step]], constant_values=far))
-    nearest = tf.where(bins - lower <= upper - bins, lower, upper)
-    return tf.where(tf.abs(nearest) < far, nearest, bins)

@@ -79,6 +79,8 @@ def noise_of(seed: int, piece: int, num_frames: int, n_mels: int) -> np.ndarray:
 
 def join_piece(samples: np.ndarray, sample_rate: int, pause_seconds: float) -> np.ndarray:
     """A piece ready to follow another: never above full scale, faded at both ends, followed by a pause."""
+    if not np.isfinite(samples).all():
+        raise VoiceError("The voice gives sound that is not finite: it is damaged or diverged. Train it again.")
     peak = float(np.abs(samples).max(initial=0.0))
     joined = samples * np.float32(min(1.0, HIGHEST_PEAK / peak)) if peak > 0 else samples.copy()
     fade = min(round(FADE_SECONDS * sample_rate), len(joined) // 2)

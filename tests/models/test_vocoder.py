@@ -68,6 +68,10 @@ def test_padding_and_neighbours_change_nothing_and_are_silent():
         assert (row[len(alone) :] == 0).all()
 
 
+def test_a_mel_beyond_anything_real_gives_finite_sound():
+    assert np.isfinite(vocode(np.full((1, 40, SPEC.n_mels), 500.0, np.float32))).all()
+
+
 def test_silence_stays_silent():
     mel = np.full((1, 40, SPEC.n_mels), np.log(SPEC.log_floor), np.float32)
     assert np.abs(vocode(mel)).max() < 1e-4

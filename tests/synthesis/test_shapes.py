@@ -71,6 +71,11 @@ def test_a_joined_piece_starts_and_ends_at_zero_and_is_followed_by_its_pause():
     assert (joined[8000:] == 0).all()
 
 
+def test_sound_that_is_not_finite_is_told():
+    with pytest.raises(VoiceError, match="not finite"):
+        join_piece(np.full(100, np.nan, np.float32), 8000, 0.0)
+
+
 def test_a_piece_shorter_than_two_fades_is_joined():
     assert len(join_piece(np.ones(5, np.float32), 8000, 0.0)) == 5 < FADE_SECONDS * 8000
 
