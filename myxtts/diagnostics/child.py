@@ -45,14 +45,19 @@ def main(arguments: list[str]) -> int:
     """Run the script, write the result file, and leave as the script would have left."""
     result, ceiling, script, *rest = arguments
     watcher = Instrumentation()
-    installed: list[bool] = []
+    installed: list[str] = []
 
     def install() -> None:
-        watcher.install_tensorflow()
-        installed.append(True)
+        """Keras imports TensorFlow and TensorFlow Keras: each is watched as soon as it is whole, in either order."""
+        if "tensorflow" not in installed and hasattr(sys.modules.get("tensorflow"), "function"):
+            watcher.install_tensorflow()
+            installed.append("tensorflow")
+        if "tensorflow" in installed and "keras" not in installed and hasattr(sys.modules.get("keras"), "Model"):
+            watcher.install_keras()
+            installed.append("keras")
 
-    sys.meta_path.insert(0, _AfterImport("tensorflow", install))
-    sys.meta_path.insert(0, _AfterImport("keras", lambda: installed and watcher.install_keras()))
+    for package in ("tensorflow", "keras"):
+        sys.meta_path.insert(0, _AfterImport(package, install))
     sys.argv = [script, *rest]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     outcome, code, explanation = "ended", 0, ""

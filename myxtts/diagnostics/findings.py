@@ -82,19 +82,25 @@ class Facts:
         return float(seconds[self.steady].mean())
 
     @cached_property
+    def within_pass(self) -> np.ndarray:
+        """Mask of the steady steps that do not begin a pass: there a pipeline starts, which is not its speed."""
+        within = self.steady & ~self.steps.is_epoch_start
+        return within if within.sum() >= 0.5 * self.steady.sum() else self.steady
+
+    @cached_property
     def wait_share(self) -> float:
         """Share of the steady time spent waiting for data."""
-        return self.steady_share(self.steps.wait)
+        return float(self.wait_seconds / max(self.steps.seconds[self.within_pass].sum(), 1e-9))
 
     @cached_property
     def wait_per_step(self) -> float:
         """Seconds waited in a steady step, on average."""
-        return self.steady_mean(self.steps.wait)
+        return float(self.steps.wait[self.within_pass].mean())
 
     @cached_property
     def wait_seconds(self) -> float:
         """Seconds waited in all steady steps."""
-        return float(self.steps.wait[self.steady].sum())
+        return float(self.steps.wait[self.within_pass].sum())
 
     def is_ongoing(self, moments: list[float], calls: int) -> bool:
         """Whether something goes on and on, rather than meeting a closed set of cases once each at the beginning.

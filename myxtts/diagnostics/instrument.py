@@ -249,13 +249,13 @@ class Instrumentation:
         from tensorflow.python.ops.resource_variable_ops import _UnreadVariable
 
         def watched(variable: Any, *args: Any, **kwargs: Any) -> None:
+            start = clock()
             original(variable, *args, **kwargs)
             if threading.get_ident() == self._thread and not isinstance(
                 variable, _UnreadVariable
             ):  # the result of an assign
-                now = clock()
                 name = str(kwargs.get("name") or kwargs.get("handle_name") or "Variable")
-                self.recording.add(self.recording.variables, Span(now, now, caller_place(), name))
+                self.recording.add(self.recording.variables, Span(start, clock(), caller_place(), name))
 
         return watched
 

@@ -20,6 +20,8 @@ _DISEASES = {
 }
 _SMALLEST_SHARE = 0.02
 _FEWEST_SIGNATURES = 5
+_WARM_STEPS = 3
+"""Steps in which layers and optimizers may still be built."""
 
 
 def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
@@ -172,22 +174,21 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
 def _late_variables(facts: Facts) -> Iterator[Finding]:
     variables = facts.recording.variables
     windows = facts.steps.window_of(np.array([span.start for span in variables]))
-    by_place: dict[Place, list[int]] = {}
+    by_place: dict[Place, list[tuple[int, float]]] = {}
     for span, window in zip(variables, windows, strict=True):
-        if window >= 3:
-            by_place.setdefault(span.place, []).append(int(window))
-    for place, steps in by_place.items():
-        if len(set(steps)) < 2:
+        if window >= _WARM_STEPS:
+            by_place.setdefault(span.place, []).append((int(window), span.end - span.start))
+    for place, created in by_place.items():
+        chosen = sorted({window for window, _ in created})
+        if len(chosen) < 2:
             continue
-        chosen = np.array(sorted(set(steps)))
-        others = np.setdiff1d(np.flatnonzero(facts.steady), chosen)
-        usual = float(np.median(facts.steps.seconds[others])) if len(others) else float(np.median(facts.steps.seconds))
+        seconds = sum(seconds for _, seconds in created)
         yield facts.finding(
             Disease.LATE_VARIABLES,
-            f"variables are still created after the first steps: {len(steps)} in {len(chosen)} steps",
-            f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; "
-            f"{percent(len(chosen) / len(facts.steps))} of the steps",
+            f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
+            f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
+            f"steps; {duration(seconds)} in creating them",
             place,
             "create layers, optimizers and variables once, before the loop",
-            float(np.maximum(facts.steps.seconds[chosen] - usual, 0.0).sum()),
+            seconds,
         )

@@ -107,7 +107,8 @@ def _python_place(stage: Stage, kind: str) -> Place:
 
 def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Finding, str]]:
     cores = os.cpu_count() or 1
-    for time in _costly_maps(pipeline):
+    least = 0.1 * facts.steady_mean(facts.steps.seconds) if pipeline.has_model else 0.0
+    for time in (time for time in _costly_maps(pipeline) if time.seconds_per_batch >= least):
         gain = _share_of_wait(facts, pipeline, time.seconds_per_batch)
         if not time.runs_parallel and cores > 1:
             finding = facts.finding(

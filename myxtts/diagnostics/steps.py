@@ -162,11 +162,12 @@ def _delimiters(recording: Recording) -> tuple[str, str, Place, list[tuple[float
         windows = _between([(span.start, span.end) for span in spans], recording)
         return "train_on_batch", "train_on_batch", spans[0].place, windows
     calls = _step_calls(recording)
-    if len(recording.updates) >= max(FEWEST_STEPS, len(calls)):
-        places = [span.place for span in recording.updates]
+    eager = recording.updates or recording.gradients  # a hand-written update is seen by its gradient
+    if len(eager) >= max(FEWEST_STEPS, len(calls)):
+        places = [span.place for span in eager]
         most = max(set(places), key=places.count)
-        ends = [(span.start, span.end) for span in recording.updates if span.place == most]
-        return "eager", "optimizer.apply", most, _between(ends, recording)
+        ends = [(span.start, span.end) for span in eager if span.place == most]
+        return "eager", eager[0].label, most, _between(ends, recording)
     if len(calls) >= FEWEST_STEPS:
         record = recording.functions[calls[0].function]
         place = record.call_places[0] if record.call_places else record.definition
