@@ -20,7 +20,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
         f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
-        "Set aside": trainer.corpus.report.summary_of_rejections() or "nothing",
+        "Set aside": trainer.corpus.set_aside or "nothing",
         "Plan": f"{plan.kind}, {len(plan.shapes)} shapes ({plan.shapes[0]} first), {plan.useful_share():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",

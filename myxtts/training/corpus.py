@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,11 +13,17 @@ from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection
 from myxtts.data.plan import Plan, build_plan, plan_kind, with_clips
-from myxtts.data.prepare import PrepareReport, prepare_corpus
+from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
+from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
+from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.errors import CorpusError
 
 STATISTICS_ROWS = 500_000
 """Frames from which the mean and deviation of each band are taken (2 hours at 62 frames/s)."""
+RUNTIME_NOTICE = (
+    "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analysed again in every pass. This is "
+    "slower than the prepared cache; leave the flag out to use it."
+)
 AUTOMATIC_BATCH_SIZE = 16
 """`batch_size: auto` until it has been measured."""
 
@@ -25,13 +32,18 @@ AUTOMATIC_BATCH_SIZE = 16
 class TrainingCorpus:
     """What the trainer needs to know of its data."""
 
-    cache: Cache
+    cache: Cache | RecordingTable
+    """The prepared clips, or the recordings that are decoded while training."""
     plan: Plan
     validation_plan: Plan | None
     """None if no clip is held out."""
     max_mel_frames: int
     left_out: list[Rejection]
-    report: PrepareReport
+    data_folder: Path
+    set_aside: str
+    """One line: how many clips cannot be used, by reason."""
+    report: PrepareReport | None
+    """None where nothing is prepared (`preprocessing_mode: runtime`)."""
 
 
 def open_corpus(
@@ -43,8 +55,8 @@ def open_corpus(
     batch_size: int | None = None,
 ) -> TrainingCorpus:
     """Prepare what is not prepared, open the cache, and plan. `batch_size` is what `auto` was measured to be."""
-    report = prepare_corpus(data, progress=progress, announce=announce)
-    cache = open_cache(report.folder)
+    cache, report = _opened(data, progress, announce or (lambda line: None))
+    data_folder = cache.folder if report is None else report.data_folder
     max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length, plan_kind(data))
     clips, left_out = usable_clips(cache, data.max_text_length, max_mel_frames)
     held_out = cache.is_validation[clips]
@@ -64,14 +76,30 @@ def open_corpus(
     }
     if not (~held_out).any():
         raise CorpusError(
-            f"No clip of {report.data_folder} is left for training: {len(clips)} usable clips are all held out. "
+            f"No clip of {data_folder} is left for training: {len(clips)} usable clips are all held out. "
             "Add recordings, or lower data.validation_share."
         )
     lengths = (cache.frame_counts, cache.token_counts)
     plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
     # In the same shapes: one size of batches fits all replicas, and one compilation less.
     validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
-    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, left_out, report)
+    set_aside = (
+        summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
+    )
+    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, left_out, data_folder, set_aside, report)
+
+
+def _opened(
+    data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
+) -> tuple[Cache | RecordingTable, PrepareReport | None]:
+    """What the loader reads from; a way of loading that is slower than the usual one is announced."""
+    if data.preprocessing_mode == "runtime":
+        announce(RUNTIME_NOTICE)
+        return open_recordings(data), None
+    if not data.use_tf_native_loading:
+        announce(PYTHON_NOTICE)
+    report = prepare_corpus(data, progress=progress, announce=announce)
+    return open_cache(report.folder), report
 
 
 def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

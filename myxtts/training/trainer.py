@@ -92,7 +92,7 @@ class XTTSTrainer:
                 self._restore(saved)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
-        self.facts = corpus_facts(self.state.model.spec, self.corpus.cache, config.data, self.corpus.report.data_folder)
+        self.facts = corpus_facts(self.state.model.spec, self.corpus.cache, config.data, self.corpus.data_folder)
         self.step = int(self.state.step.numpy())
         self.place.fill_in(
             self.step, self.corpus.plan, self.state.layout.size, config.training.gradient_accumulation_steps
