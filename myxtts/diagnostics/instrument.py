@@ -18,6 +18,7 @@ from typing import Any
 from myxtts.diagnostics import instrument_data, instrument_keras, instrument_numpy
 from myxtts.diagnostics.patches import PatchSet
 from myxtts.diagnostics.places import (
+    Place,
     caller_place,
     code_of,
     is_called_by_framework,
@@ -49,6 +50,8 @@ _FETCHING_METHODS = (
     "__str__",
     "__repr__",
 )
+_WHOLE_VALUES = ("numpy", "__array__", "np.asarray", "np.array")
+"""Fetches that count even if a framework makes them on the user's call; what decides a branch inside Keras does not."""
 
 
 def _zero() -> int:
@@ -62,6 +65,8 @@ class Instrumentation:
         self.recording = Recording()
         self.depth = 0
         """How many watched calls are open in the watched thread."""
+        self.keras_calls: list[Place] = []
+        """Where `fit`, `evaluate`, `predict` or `train_on_batch` were called that are running now."""
         self._patches = PatchSet()
         self._thread = threading.get_ident()
         self._sampler = LineSampler(self.recording, self._thread) if sample_lines else None
@@ -239,11 +244,16 @@ class Instrumentation:
             finally:
                 end = clock()
                 self.depth -= 1
-                frame = sys._getframe(1)
-                if not is_called_by_framework(frame):
-                    self.recording.add(self.recording.syncs, Span(start, end, place_of(frame), label))
+                self.note_fetch(start, end, label, sys._getframe(1))
 
         return watched
+
+    def note_fetch(self, start: float, end: float, label: str, frame: Any) -> None:
+        """A value was fetched. What Keras fetches for itself in `fit` is not the user's doing; `get_weights()` is."""
+        place = place_of(frame)
+        if is_called_by_framework(frame) and (label not in _WHOLE_VALUES or place in self.keras_calls):
+            return
+        self.recording.add(self.recording.syncs, Span(start, end, place, label))
 
     def _watch_variable(self, original: Any) -> Any:
         from tensorflow.python.ops.resource_variable_ops import _UnreadVariable

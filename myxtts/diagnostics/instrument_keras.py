@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.places import caller_place, is_called_by_framework, place_of
+from myxtts.diagnostics.places import caller_place
 from myxtts.diagnostics.recorder import FitStep, Span
 
 clock = time.perf_counter
@@ -78,11 +78,16 @@ class FitHooks:
         """`Model.fit`: where it is called, and on which model."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
+            place = caller_place()
             if self.watcher.is_watched():
-                self.recording.fit_places.append(caller_place())
+                self.recording.fit_places.append(place)
                 self.recording.fit_model = model
             self._previous_end = None
-            return original(model, *args, **kwargs)
+            self.watcher.keras_calls.append(place)
+            try:
+                return original(model, *args, **kwargs)
+            finally:
+                self.watcher.keras_calls.pop()
 
         return watched
 
@@ -104,12 +109,15 @@ class FitHooks:
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
             start, before = clock(), self.watcher.data.is_evaluating
+            place = caller_place()
             self.watcher.data.is_evaluating = True
+            self.watcher.keras_calls.append(place)
             try:
                 return original(model, *args, **kwargs)
             finally:
+                self.watcher.keras_calls.pop()
                 self.watcher.data.is_evaluating = before
-                self.recording.add(self.recording.evaluations, Span(start, clock(), caller_place(), label))
+                self.recording.add(self.recording.evaluations, Span(start, clock(), place, label))
 
         return watched
 
@@ -117,12 +125,14 @@ class FitHooks:
         """`Model.train_on_batch`: one step of a hand-written loop."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            start = clock()
+            start, place = clock(), caller_place()
+            self.watcher.keras_calls.append(place)
             try:
                 return original(model, *args, **kwargs)
             finally:
+                self.watcher.keras_calls.pop()
                 if self.watcher.is_watched():
-                    span = Span(start, clock(), caller_place(), "train_on_batch")
+                    span = Span(start, clock(), place, "train_on_batch")
                     self.recording.add(self.recording.train_on_batch, span)
 
         return watched
@@ -141,9 +151,7 @@ class FitHooks:
             finally:
                 end = clock()
                 self.watcher.depth -= 1
-                frame = sys._getframe(1)
-                if not is_called_by_framework(frame):
-                    self.recording.add(self.recording.syncs, Span(start, end, place_of(frame), label))
+                self.watcher.note_fetch(start, end, label, sys._getframe(1))
 
         return watched
 

@@ -9,9 +9,6 @@ import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.places import is_called_by_framework, place_of
-from myxtts.diagnostics.recorder import Span
-
 clock = time.perf_counter
 _FUNCTIONS = (
     "asarray", "array", "asanyarray", "ascontiguousarray", "copy", "mean", "sum", "prod", "min", "max", "amin", "amax", "std",
@@ -55,10 +52,7 @@ def install(watcher: Any, replace: Any) -> None:
         finally:
             end = clock()
             watcher.depth -= 1
-            frame = sys._getframe(2)
-            if not is_called_by_framework(frame):
-                span = Span(start, end, place_of(frame), f"np.{original.__name__}")
-                watcher.recording.add(watcher.recording.syncs, span)
+            watcher.note_fetch(start, end, f"np.{original.__name__}", sys._getframe(2))
 
     for name in _FUNCTIONS:
         replace(np, name, lambda original: _Watched(original, ops.EagerTensor, note))

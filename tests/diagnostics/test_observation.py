@@ -277,6 +277,20 @@ def test_numpy_function_on_a_tensor_is_a_fetch():
     assert finding(observation.report, Disease.HOST_SYNC).place.line == line_of(loop, "np.mean")
 
 
+def test_weights_fetched_through_keras_in_every_step_are_a_fetch():
+    training, layer = Trainable(), keras.layers.Dense(3)
+    layer.build((None, 3))
+
+    def loop():
+        for batch in training.dataset():
+            training.train_step(batch)
+            layer.get_weights()
+
+    with observe() as observation:
+        loop()
+    assert finding(observation.report, Disease.HOST_SYNC).place.line == line_of(loop, "get_weights")
+
+
 def test_regular_stall_is_named_with_its_period_and_line():
     training = Trainable()
 
