@@ -7,17 +7,14 @@ Exit codes: 0 done; 2 a mistake that can be mended, told in one message, with no
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import TextError, VoiceError
+from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
     from myxtts.synthesis.voice import SpeechOptions, Voice
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
 STANDARD_STREAM = "-"
 MOST_TEXT_BYTES = 4 << 20
 SHOWN_SYMBOLS = 10
-SPEAKER_REFERENCES = "speaker_references"
-"""Array of a checkpoint: one reference (reference_frames, n_mels) of each speaker."""
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -40,13 +35,6 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument("out", metavar="OUT", help="folder to write")
     export.add_argument("--licence", default="", help="under what terms the voice may be used")
     export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
-    export.add_argument(
-        "--reference",
-        action="append",
-        default=[],
-        metavar="SPEAKER=FILE",
-        help="a recording of a speaker who can then be asked for by name (may be repeated)",
-    )
     show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
     show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
 
@@ -201,88 +189,28 @@ def _load_voice(arguments: argparse.Namespace) -> Voice:
         raise VoiceError(f"This voice has no language {arguments.language!r:.60}. It has: {listed}.")
     if arguments.output != STANDARD_STREAM:
         check_output(arguments.output, arguments.format)
-    with _quiet_import():
-        import tensorflow as tf
+    start_tensorflow()
+    import tensorflow as tf
 
-        from myxtts.synthesis.voice import Voice
+    from myxtts.synthesis.voice import Voice
 
-        tf.config.list_logical_devices()  # looks for a GPU, and says so if there is none
     # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md).
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     return Voice.load(folder)
-
-
-@contextlib.contextmanager
-def _quiet_import() -> Iterator[None]:
-    """TensorFlow writes notices to standard error before its log level counts; they are shown only if the import fails."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with tempfile.TemporaryFile() as notices:
-        os.dup2(notices.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            notices.seek(0)
-            os.write(saved, notices.read())
-            raise
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
 
 
 # --- voices -----------------------------------------------------------------------------------------------------------
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from myxtts.audio.mel import MelSpec
-    from myxtts.config.load import parse_config
-    from myxtts.models.spec import ModelSpec
-    from myxtts.text.lexicon import load_lexicon
-    from myxtts.text.tokenizer import FrontEnd, SymbolTable
     from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 
     checkpoint = load_checkpoint(resolve_checkpoint(Path(arguments.checkpoint)))
-    corpus, data = checkpoint.corpus, parse_config(checkpoint.config, "the checkpoint").data
-    recordings = _references_by_speaker(arguments.reference, corpus["speakers"])
-    with _quiet_import():
-        from myxtts.synthesis.export import describe_voice, export_voice
-        from myxtts.synthesis.speaker import reference_pieces
+    start_tensorflow()
+    from myxtts.training.voices import export_voice
 
-    model = ModelSpec.from_dict(corpus["model"])
-    kept = checkpoint.arrays.get(SPEAKER_REFERENCES, ())
-    pieces = {name: mel[None] for name, mel in zip(corpus["speakers"], kept, strict=False)}
-    speakers = [name for name in corpus["speakers"] if not model.has_speakers or name in recordings or name in pieces]
-    description = describe_voice(
-        model=model,
-        mel=MelSpec.from_dict(corpus["mel"]),
-        symbols=SymbolTable.from_list(corpus["symbols"]),
-        front_end=FrontEnd(corpus["front_end_kind"], load_lexicon(data.lexicon) if data.lexicon else None),
-        languages=corpus["languages"],
-        speakers=speakers,
-        data=data,
-        licence=arguments.licence or corpus.get("licence", ""),
-        attribution=arguments.attribution or corpus.get("attribution", ""),
-        about={"training steps": checkpoint.step},
-    )
-    if recordings and not model.has_speakers:
-        raise VoiceError("The checkpoint was trained on one speaker, who needs no --reference.")
-    pieces |= {name: reference_pieces(path, description, description.mel_spec()) for name, path in recordings.items()}
-    weights = checkpoint.named_weights("average" if "average" in checkpoint.arrays else "weights")
-    references = [pieces[name] for name in speakers] if model.has_speakers else ()
-    folder = export_voice(arguments.out, description, weights, references)
+    folder = export_voice(checkpoint, Path(arguments.out), arguments.licence, arguments.attribution)
     return _show(argparse.Namespace(voice=str(folder)))
-
-
-def _references_by_speaker(pairs: list[str], speakers: list[str]) -> dict[str, str]:
-    references = {}
-    for pair in pairs:
-        name, is_pair, path = pair.partition("=")
-        if not is_pair or name not in speakers:
-            raise VoiceError(
-                f"--reference takes SPEAKER=FILE. Received: {pair!r:.100}. Speakers of the checkpoint: {', '.join(speakers)}."
-            )
-        references[name] = path
-    return references
 
 
 def _show(arguments: argparse.Namespace) -> int:

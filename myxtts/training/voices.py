@@ -35,18 +35,21 @@ def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder:
         "reference_frames": config.reference_frames if spec.has_speakers else 0,
         "trim_silence_db": config.trim_silence_db,
         "loudness_db": config.loudness_db,
+        # Sentences as long as those of training, and no longer than is pleasant; symbols are a little more than characters.
+        "max_characters": max(10, min(180, config.max_text_length - 20)),
         "licence": licence,
         "attribution": attribution,
         "content_id": cache.content_id,
     }
 
 
-def export_voice(checkpoint: Checkpoint, folder: Path) -> Path:
-    """Write the voice of a checkpoint: its averaged weights where there are any."""
+def export_voice(checkpoint: Checkpoint, folder: Path, licence: str = "", attribution: str = "") -> Path:
+    """Write the voice of a checkpoint: its averaged weights where there are any. The corpus's own terms hold unless given."""
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
+    facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     description = VoiceDescription(
-        **facts, defaults=Defaults(duration_scale=scale), about={"training_steps": checkpoint.step}
+        **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )
     kind = "average" if "average" in checkpoint.arrays else "weights"
     return save_voice(folder, description, checkpoint.named_weights(kind), checkpoint.arrays.get("speaker_vectors"))

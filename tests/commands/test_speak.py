@@ -170,8 +170,8 @@ def test_show_tells_languages_speakers_size_and_licence(cloning_voice, capsys):
         assert expected in told
 
 
-def write_checkpoint(folder, speakers):
-    description = describe(speakers)
+def write_checkpoint(folder):
+    description = describe()
     weights = {name: array for name, array in random_weights(description).items() if not name.startswith("mel_")}
     flat = np.concatenate([array.ravel() for array in weights.values()])
     return save_checkpoint(
@@ -193,11 +193,18 @@ def write_checkpoint(folder, speakers):
                 "model": description.model,
                 "mel": description.mel,
                 "symbols": description.symbols,
-                "front_end_kind": "graphemes",
+                "front_end": description.front_end,
                 "languages": ["en"],
-                "speakers": list(speakers),
+                "speakers": ["anna"],
+                "reference_frames": 0,
+                "trim_silence_db": 45.0,
+                "loudness_db": -23.0,
+                "max_characters": 180,
+                "licence": "the corpus's own",
+                "attribution": "Anna",
                 "content_id": "0",
             },
+            progress={"duration_scale": 1.1},
         ),
     )
 
@@ -205,22 +212,14 @@ def write_checkpoint(folder, speakers):
 def test_a_checkpoint_becomes_a_voice_that_speaks_with_the_averaged_weights(tmp_path, capsys):
     from myxtts.synthesis.voice import Voice
 
-    checkpoint = write_checkpoint(tmp_path / "run", ("anna",))
+    checkpoint = write_checkpoint(tmp_path / "run")
     assert main(["voice", "export", str(tmp_path / "run"), str(tmp_path / "voice"), "--licence", "MIT"]) == 0
     assert "1500" in capsys.readouterr().out
-    assert read_description(tmp_path / "voice").licence == "MIT"
+    description = read_description(tmp_path / "voice")
+    assert (description.licence, description.attribution) == ("MIT", "Anna")
+    assert description.defaults.duration_scale == 1.1
     voice = Voice.load(tmp_path / "voice")
     assert voice.synthesize("Hello", steps=1).seconds > 0
     expected = load_checkpoint(checkpoint).named_weights("average")["decoder/noisy_projection/kernel"]
     found = voice.engine.model.weights_by_name()["decoder/noisy_projection/kernel"].numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
-
-
-def test_speakers_with_a_reference_can_be_asked_for_by_name(tmp_path, capsys):
-    write_checkpoint(tmp_path / "run", ("anna", "ben"))
-    recording = write_recording(tmp_path / "ben.wav", seconds=3)
-    words = ["voice", "export", str(tmp_path / "run"), str(tmp_path / "voice")]
-    assert main([*words, "--reference", f"ben={recording}"]) == 0
-    assert read_description(tmp_path / "voice").speakers == ["ben"]
-    capsys.readouterr()
-    assert "SPEAKER=FILE" in failure_of(capsys, *words, "--reference", f"carl={recording}")
