@@ -218,7 +218,7 @@ class XTTSTrainer:
         is_best = self._validate() if is_validation else False
         if not (self.step % training.checkpoint_interval == 0 or is_sample or is_evaluation or is_best):
             return is_validation
-        folder = self.save()
+        folder = self._save_or_tell()
         if folder is None:
             return True
         if is_evaluation:
@@ -326,6 +326,14 @@ class XTTSTrainer:
             folder = save_checkpoint(self.folder, self._checkpoint())
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder
+
+    def _save_or_tell(self) -> Path | None:
+        """In the middle of a run a full disk is told, not fatal: there may be space again before the next checkpoint."""
+        try:
+            return self.save()
+        except CheckpointError as error:
+            self.display.line(f"Step {self.step}: {error} Training goes on.")
+            return None
 
     def _checkpoint(self) -> Checkpoint:
         state = self.state
