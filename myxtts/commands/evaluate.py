@@ -10,6 +10,8 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.runtime.startup import start_tensorflow
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -171,6 +173,7 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
 
 
 def _load_voice(folder: Path | None) -> Voice:
+    start_tensorflow()
     from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import bundled_voice
 
@@ -179,6 +182,7 @@ def _load_voice(folder: Path | None) -> Voice:
 
 def _griffin_lim(sentences: tuple[Sentence, ...]) -> tuple[MelSpec, Callable[[np.ndarray], np.ndarray]]:
     """The default mel at the rate of the recordings, and Griffin-Lim with its own settings as a plain function."""
+    start_tensorflow()
     import tensorflow as tf
 
     from myxtts.audio.files import probe_audio
