@@ -26,9 +26,8 @@ from myxtts.config.config import DataConfig, ModelConfig
 from myxtts.data.corpora import bundled_corpus
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
-from myxtts.synthesis.export import describe_voice, export_voice
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice
+from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, save_voice
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
 SETTLED_AFTER = 100
@@ -75,7 +74,7 @@ def random_voice(folder: Path) -> Path:
     from myxtts.models.xtts import XTTS
 
     symbols = SymbolTable().extended_with("abcdefghijklmnopqrstuvwxyz'")
-    data, mel = DataConfig(), MelSpec(16000)
+    mel = MelSpec(16000)
     model = ModelSpec.from_config(
         ModelConfig(), num_symbols=len(symbols), num_languages=1, num_speakers=1, n_mels=mel.n_mels
     )
@@ -85,11 +84,15 @@ def random_voice(folder: Path) -> Path:
     weights["duration_predictor/output/kernel"] *= 0
     weights["duration_predictor/output/bias"] += np.log(2.3)  # frames a symbol or blank: 13.6 letters a second
     weights["mel_mean"] -= 4
-    front_end = FrontEnd("graphemes")
-    description = describe_voice(
-        model=model, mel=mel, symbols=symbols, front_end=front_end, languages=["en"], speakers=["random"], data=data
+    description = VoiceDescription(
+        model=model.to_dict(),
+        mel=mel.to_dict(),
+        symbols=symbols.to_list(),
+        front_end=FrontEnd("graphemes").to_dict(),
+        languages=["en"],
+        speakers=["random"],
     )
-    return export_voice(folder, description, weights)
+    return save_voice(folder, description, weights)
 
 
 def starting(folder: Path, place: Path, rounds: int) -> dict[str, float]:
