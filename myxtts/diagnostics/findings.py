@@ -158,7 +158,8 @@ class Facts:
         """Whether a watched call (a function, a fetch of a batch or value) was open at each moment."""
         spans = [(call.start, call.end) for call in self.recording.calls]
         spans += [(fetch.start, fetch.end) for fetch in self.recording.fetches]
-        spans += [(span.start, span.end) for span in self.recording.syncs]
+        if self.recording.has_accelerator:
+            spans += [(span.start, span.end) for span in self.recording.syncs]
         if not spans:
             return np.zeros(len(times), bool)
         spans.sort()

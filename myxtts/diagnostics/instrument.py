@@ -22,12 +22,14 @@ from myxtts.diagnostics.places import (
     caller_place,
     code_of,
     is_called_by_framework,
+    is_called_by_keras,
     is_user_code,
     place_of,
     place_of_code,
 )
 from myxtts.diagnostics.recorder import FunctionCall, FunctionRecord, Recording, Span
 from myxtts.diagnostics.sampler import LineSampler
+from myxtts.runtime.device import accelerators
 from myxtts.runtime.signatures import argument_names, signature_of
 from myxtts.runtime.tensorflow_counters import (
     BYTES_FETCHED,
@@ -121,6 +123,7 @@ class Instrumentation:
     def remove(self) -> Recording:
         """Stop watching; TensorFlow and Keras are as they were."""
         self.recording.ended_at = clock()
+        self.recording.has_accelerator = bool(accelerators())
         self._patches.restore()
         if self._sampler is not None:
             self._sampler.stop()
@@ -251,8 +254,10 @@ class Instrumentation:
     def note_fetch(self, start: float, end: float, label: str, frame: Any) -> None:
         """A value was fetched. What Keras fetches for itself in `fit` is not the user's doing; `get_weights()` is."""
         place = place_of(frame)
-        if is_called_by_framework(frame) and (label not in _WHOLE_VALUES or place in self.keras_calls):
-            return
+        if is_called_by_framework(frame):
+            is_asked_for = label in _WHOLE_VALUES and is_called_by_keras(frame) and place not in self.keras_calls
+            if not is_asked_for:
+                return
         self.recording.add(self.recording.syncs, Span(start, end, place, label))
 
     def _watch_variable(self, original: Any) -> Any:

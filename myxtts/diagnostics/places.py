@@ -111,6 +111,13 @@ def is_called_by_framework(frame: FrameType | None) -> bool:
     return frame is not None and is_framework(frame.f_code.co_filename)
 
 
+def is_called_by_keras(frame: FrameType | None) -> bool:
+    """Whether the caller, this diagnosis aside, is Keras."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    return frame is not None and f"{os.sep}keras{os.sep}" in frame.f_code.co_filename
+
+
 def consumer_of_generator(frame: FrameType | None) -> Place | None:
     """Where user code that runs inside one of the user's generators is iterated: `for batch in batches():`; else None."""
     is_inside = False

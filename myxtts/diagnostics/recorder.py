@@ -161,6 +161,8 @@ class Recording:
     machine_samples: list[Any] = field(default_factory=list)
     no_gpu_reason: str | None = None
     counters_missing: str | None = None
+    has_accelerator: bool = False
+    """Without one, fetching a value waits for nothing: its time is the host's copying."""
     own_spans: list[tuple[float, float]] = field(default_factory=list)
     """Time that the watching itself took, where it was more than microseconds."""
     last_step: Any = None

@@ -105,8 +105,9 @@ def _fill(table: StepTable, recording: Recording) -> None:
     index = table.window_of(np.array([fetch.start for fetch in fetches]))
     _add(table.wait, index, np.array([fetch.end - fetch.start for fetch in fetches]))
     _set(table.batch, index, np.array([fetch.signature for fetch in fetches]))
-    index = table.window_of(np.array([span.start for span in recording.syncs]))
-    _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
+    if recording.has_accelerator:
+        index = table.window_of(np.array([span.start for span in recording.syncs]))
+        _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
     index = table.window_of(np.array([span[0] for span in recording.own_spans]))
     _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
     index = table.window_of(np.array(recording.eager_op_times))
