@@ -15,7 +15,7 @@ from myxtts.diagnostics.stalls import Stalls, find_cyclic_stalls
 SYNC_SHARE_OF_STEPS = 0.5
 EAGER_OPS_PER_STEP = 20
 STALL_SHARE = 0.05
-HOST_SHARE = 0.35
+HOST_SHARE = 0.2
 LEAST_HOST_SECONDS = 1.5e-3
 
 
