@@ -1,0 +1,101 @@
+"""The diagnoses of this trainer: the promised words when, and only when, they were measured; real steps in the slow ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from myxtts.cli import main
+from myxtts.diagnostics.dataset_stages import Stage
+from myxtts.diagnostics.pipeline import BottleneckDiagnosis
+from myxtts.diagnostics.places import UNKNOWN
+from myxtts.diagnostics.retracing import RetracingDiagnosis
+from myxtts.diagnostics.stalls import find_cyclic_stalls
+from myxtts.diagnostics.trial import Trial
+from myxtts.runtime.counters import Counts, Retrace, RetraceKind
+
+
+def trial(wait: float = 0.0, stall_every: int | None = None, retraces: tuple[Retrace, ...] = ()) -> Trial:
+    stages = np.tile([wait, 0.001, 0.5], (42, 1)) + np.random.default_rng(0).uniform(0, 1e-3, (42, 3))
+    if stall_every is not None:
+        stages[stall_every::stall_every, 0] += 2.0
+    return Trial(stages, 2, retraces, Counts(0, 0, 0), Counts(1, 1, 1))
+
+
+def retracing(is_closed: bool = True, **changes) -> RetracingDiagnosis:
+    return RetracingDiagnosis("packed", ("2 rows",), is_closed, 0.96, 12.0, trial(**changes), None)
+
+
+def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
+    measured = trial(**changes)
+    stages = (Stage("prefetch", "prefetch", UNKNOWN), Stage("map", "map(load)", UNKNOWN, python=python))
+    stalls = find_cyclic_stalls(measured.steady.sum(axis=1))
+    return BottleneckDiagnosis(stages, (("parallel_map", 0.01),), 0.01, 0.5, measured, stalls, 16.0)
+
+
+def test_compiled_once_ends_with_the_promised_lines():
+    diagnosis = retracing()
+    assert diagnosis.exit_code == 0
+    assert diagnosis.lines()[-2] == "✅ No retracing detected after initial compilation"
+    assert diagnosis.lines()[-1] == "Average step time: 0.50s ± 0.00s"
+
+
+def test_retrace_is_told_in_the_promised_words():
+    event = Retrace(7, 1, RetraceKind.TRACE, "train_step", (), "pad")
+    diagnosis = retracing(retraces=(event,))
+    text = "\n".join(diagnosis.lines())
+    assert diagnosis.exit_code == 1
+    assert "tf.function RETRACING detected at step 7 (total retraces: 1)" in text
+    assert "No retracing detected" not in text
+
+
+def test_open_shapes_are_a_problem_even_before_they_retrace():
+    assert retracing(is_closed=False).exit_code == 1
+
+
+def test_healthy_loader_has_none_of_the_promised_accusations():
+    diagnosis = bottleneck()
+    text = "\n".join(diagnosis.lines())
+    assert diagnosis.exit_code == 0
+    assert "compute-bound" in text
+    assert "HIGH VARIATION" not in text
+    assert "numpy_function" not in text
+
+
+def test_python_function_in_the_graph_is_told_in_the_promised_words():
+    assert "tf.numpy_function found in data pipeline!" in bottleneck(python=("numpy_function",)).lines()[0]
+
+
+def test_cyclic_stall_is_told_in_the_promised_words():
+    diagnosis = bottleneck(stall_every=8)
+    assert "HIGH VARIATION DETECTED - Cyclic pattern identified! Every 8 steps" in diagnosis.lines()[0]
+    assert "waiting for data" in diagnosis.lines()[0]
+
+
+def test_waiting_is_input_bound():
+    assert any("input-bound: 50 %" in problem for problem in bottleneck(wait=0.5).problems)
+
+
+def test_wrong_configuration_is_told_before_anything_is_built(capsys):
+    assert main(["diagnose", "retracing", "--config", "no-such-file.yaml"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_real_steps_of_the_default_configuration_are_compiled_once(tmp_path, capsys):
+    code = main(["diagnose", "retracing", "--steps", "6", "--json", str(tmp_path / "figures.json")])
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert (code, figures["traces_after_warmup"], figures["signatures_after_warmup"]) == (0, 0, 0)
+    assert "No retracing detected after initial compilation" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_real_steps_of_open_shapes_are_a_problem(capsys):
+    assert main(["diagnose", "retracing", "--steps", "6", "--disable-static-shapes"]) == 1
+    assert "RETRACING detected at step" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_real_loader_keeps_the_device_busy(capsys):
+    main(["diagnose", "bottleneck", "--num-batches", "8"])
+    assert "Loader alone" in capsys.readouterr().out
