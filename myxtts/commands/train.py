@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from myxtts.errors import ConfigError
+
 if TYPE_CHECKING:
     from myxtts.config.config import DataConfig
 
@@ -83,11 +85,19 @@ def overrides_of(arguments: argparse.Namespace) -> dict[str, Any]:
     for flag, (fields, _) in SWITCHES.items():
         if getattr(arguments, _attribute(flag)):
             overrides |= fields
-    if arguments.fixed_shapes:
-        overrides["data.pad_to_fixed_length"] = True
-    if arguments.dynamic_shapes:
-        overrides |= {"data.plan": "dynamic", "data.pad_to_fixed_length": False}
-    return overrides
+    return overrides | _plan_of(arguments)
+
+
+def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The shape flags win over the file, and must not contradict each other."""
+    asked = {"fixed": arguments.fixed_shapes, "dynamic": arguments.dynamic_shapes, arguments.plan: bool(arguments.plan)}
+    plans = [plan for plan, is_asked in asked.items() if is_asked]
+    if len(plans) > 1:
+        raise ConfigError(
+            f"The flags ask for two plans: {' and '.join(plans)}. --enable-static-shapes is --plan fixed, "
+            "--disable-static-shapes is --plan dynamic. Give one of them."
+        )
+    return {"data.plan": plans[0], "data.pad_to_fixed_length": plans[0] == "fixed"} if plans else {}
 
 
 def configure_train(parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,10 @@ def announce_run(trainer: XTTSTrainer) -> None:
         f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
         "Steps": f"{trainer.total_steps:,}, of {trainer.config.training.gradient_accumulation_steps} batches each",
     }
+    if not plan.is_static:
+        facts["Cost of the plan"] = (
+            "a batch of a new size is compiled anew, in the middle of the run; --plan packed has one size"
+        )
     trainer.display.configuration(
         trainer.config, facts, plan_kind(trainer.config.data) == "fixed", trainer.corpus.max_mel_frames
     )

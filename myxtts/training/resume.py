@@ -12,6 +12,9 @@ from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
 from myxtts.training.checkpoint import Checkpoint, load_newest
 
+EARLIER_RUN = "before-reset"
+RUN_FILES = ("step-*", "best", "*.jsonl", "*.csv", "status.json", "tensorboard", "voice", "samples")
+"""What a run leaves in its folder."""
 REFUSED = {
     "model": None,
     "data": {
@@ -96,3 +99,16 @@ def read_saved(folder: Path, config: XTTSConfig, content_id: str, announce: Call
         saved = saved.with_position((saved.position[0] + 1, 0))
     announce(f"Resuming at step {saved.step} from {folder}")
     return saved
+
+
+def set_aside_run(folder: Path, announce: Callable[[str], None]) -> None:
+    """Move an earlier run in `folder` into a folder within it, so that a new run there is not taken for its continuation."""
+    earlier = [path for pattern in RUN_FILES for path in folder.glob(pattern)]
+    if not earlier:
+        return
+    number = 1 + sum(1 for _ in folder.glob(f"{EARLIER_RUN}-*"))
+    target = folder / f"{EARLIER_RUN}-{number}"
+    target.mkdir()
+    for path in earlier:
+        path.rename(target / path.name)
+    announce(f"Starting anew; the earlier run was moved to {target}.")

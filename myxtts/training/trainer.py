@@ -25,8 +25,8 @@ from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Retrace, RetraceWatch
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
 from myxtts.training.announcement import announce_run
+from myxtts.training.autotune import open_tuned_corpus
 from myxtts.training.checkpoint import Checkpoint, keep_newest, load_checkpoint, mark_best, save_checkpoint
-from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.display import Display
 from myxtts.training.failures import Place, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
@@ -34,7 +34,7 @@ from myxtts.training.levels import resolve_optimization
 from myxtts.training.logbook import Logbook
 from myxtts.training.progress import Progress, StopReason
 from myxtts.training.recorder import Recorder
-from myxtts.training.resume import read_saved
+from myxtts.training.resume import read_saved, set_aside_run
 from myxtts.training.rows import batch_of_rows
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
@@ -77,12 +77,12 @@ class XTTSTrainer:
     def _set_up(self, starts_anew: bool) -> None:
         config = self.config
         with self.timers.stage("corpus"):
-            self.corpus: TrainingCorpus = self.hardware.in_turn(
-                lambda: open_corpus(config.data, config.training, self.hardware.replicas, announce=self.display.line)
-            )
-        saved = None
-        if not starts_anew:
-            saved = read_saved(self.folder, config, self.corpus.cache.content_id, self.display.line)
+            config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line)
+            self.config = config
+        if starts_anew and self.hardware.is_chief:
+            set_aside_run(self.folder, self.display.line)
+        content_id = self.corpus.cache.content_id
+        saved = None if starts_anew else read_saved(self.folder, config, content_id, self.display.line)
         self.progress = Progress.restored(saved.progress) if saved else Progress()
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._open_feed(saved)
@@ -97,7 +97,7 @@ class XTTSTrainer:
         self.place.fill_in(
             self.step, self.corpus.plan, self.state.layout.size, config.training.gradient_accumulation_steps
         )
-        self.hardware.check_agreement(self.step, self.feed.position, self.corpus.cache.content_id)
+        self.hardware.check_agreement(self.step, self.feed.position, content_id)
 
     # --- the promised step methods --------------------------------------------------------------------------------
 
