@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,10 @@ import numpy as np
 SLOWER_THAN_MEDIAN = 1.6
 FEWEST_STALLS = 4
 REGULAR_SHARE = 0.7
+"""Of the long steps, so many must have the same phase."""
+COMPLETE_SHARE = 0.6
+"""Of the steps at which a stall is due, so many must be long."""
+MOST_CHANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     if len(long) > len(seconds) // 2:
         return None
     for candidates in (long, _largest(long, seconds)):
-        period = _period(candidates)
+        period = _period(candidates, len(seconds))
         if period is not None:
             excess = seconds[candidates] - median
             return Stalls(
@@ -56,15 +61,23 @@ def _largest(long: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     return long[excess > 0.4 * np.sort(excess)[-max(len(excess) // 4, 1)]]
 
 
-def _period(steps: np.ndarray) -> int | None:
-    """The distance that most neighbours have, multiples of it allowed for a stall that was missed; None if there is none."""
+def _period(steps: np.ndarray, total: int) -> int | None:
+    """The distance at which the long steps come back through the whole run; None if chance explains them as well.
+
+    Few long steps on a busy machine have almost equal distances now and then. So most of them must have the same phase, most of
+    the expected ones must be there, and so many in phase must be very unlikely for steps thrown at random.
+    """
     if len(steps) < FEWEST_STALLS:
         return None
-    distances = np.diff(steps)
-    period = int(np.median(distances))
-    if period < 2:
-        return None
-    tolerance = max(1.0, 0.1 * period) if period > 4 else 0.0
-    multiples = np.maximum(np.round(distances / period), 1)
-    regular = np.abs(distances - multiples * period) <= tolerance * multiples
-    return period if regular.mean() >= REGULAR_SHARE and np.mean(multiples == 1) >= 0.5 else None
+    for period in {int(np.median(np.diff(steps))), int(np.min(np.diff(steps)))}:
+        if period < 2:
+            continue
+        tolerance = period // 20
+        phases = steps % period
+        distance = np.abs(phases[:, None] - phases[None, :])
+        in_phase = int((np.minimum(distance, period - distance) <= tolerance).sum(axis=1).max())
+        is_complete = in_phase >= COMPLETE_SHARE * (total // period)
+        chance = period * math.comb(len(steps), in_phase) * ((2 * tolerance + 1) / period) ** in_phase
+        if in_phase >= REGULAR_SHARE * len(steps) and is_complete and chance < MOST_CHANCE:
+            return period
+    return None

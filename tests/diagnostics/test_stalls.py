@@ -45,3 +45,13 @@ def test_a_missed_stall_does_not_hide_the_period():
 
 def test_too_few_steps_are_none():
     assert find_cyclic_stalls(np.array([0.1, 0.2, 0.1])) is None
+
+
+def test_long_steps_thrown_at_random_are_hardly_ever_taken_for_a_cycle():
+    found = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        seconds = noisy(120, seed)
+        seconds[random.choice(120, random.integers(4, 14), replace=False)] += random.uniform(0.02, 0.08)
+        found += find_cyclic_stalls(seconds) is not None
+    assert found <= 1
