@@ -13,7 +13,7 @@ REGULAR_SHARE = 0.7
 """Of the long steps, so many must have the same phase."""
 COMPLETE_SHARE = 0.6
 """Of the steps at which a stall is due, so many must be long."""
-MOST_CHANCE = 1e-3
+MOST_CHANCE = 3e-4
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     long = np.flatnonzero(seconds > limit)
     if len(long) > len(seconds) // 2:
         return None
-    for candidates in (long, _largest(long, seconds)):
+    for candidates in _by_size(long, seconds):
         period = _period(candidates, len(seconds))
         if period is not None:
             excess = seconds[candidates] - median
@@ -53,12 +53,12 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     return None
 
 
-def _largest(long: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """The long steps of about the size of the longest: noise of another size may lie between regular stalls."""
+def _by_size(long: np.ndarray, seconds: np.ndarray) -> list[np.ndarray]:
+    """The long steps, all of them and only the longer ones: noise of another size may lie between regular stalls."""
     if len(long) == 0:
-        return long
-    excess = seconds[long] - np.median(seconds)
-    return long[excess > 0.4 * np.sort(excess)[-max(len(excess) // 4, 1)]]
+        return []
+    sizes = seconds[long]
+    return [long[sizes >= np.quantile(sizes, share)] for share in (0.0, 0.3, 0.5, 0.65, 0.8, 0.9)]
 
 
 def _period(steps: np.ndarray, total: int) -> int | None:

@@ -55,3 +55,11 @@ def test_long_steps_thrown_at_random_are_hardly_ever_taken_for_a_cycle():
         seconds[random.choice(120, random.integers(4, 14), replace=False)] += random.uniform(0.02, 0.08)
         found += find_cyclic_stalls(seconds) is not None
     assert found <= 1
+
+
+def test_stalls_of_varying_size_are_found_among_smaller_noise():
+    random = np.random.default_rng(5)
+    seconds = noisy(160)
+    seconds[random.choice(160, 30, replace=False)] += random.uniform(0.005, 0.03, 30)
+    seconds[19::20] += random.uniform(0.08, 0.8, 8)
+    assert find_cyclic_stalls(seconds).period == 20
