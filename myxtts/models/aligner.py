@@ -27,7 +27,7 @@ def diagonal_prior(frames: RowLayout, symbols: RowLayout) -> tf.Tensor:
     return tf.square(progress(frames)[:, :, tf.newaxis] - progress(symbols)[:, tf.newaxis, :])
 
 
-@tf.function(jit_compile=True)
+@tf.function(jit_compile=True, autograph=False)
 def _search(scores, is_first_frame, is_last_frame, first_symbol, last_symbol):
     rows, frames, symbols = scores.shape
     nothing = tf.constant(float("-inf"), tf.float32)
@@ -36,25 +36,25 @@ def _search(scores, is_first_frame, is_last_frame, first_symbol, last_symbol):
     per_frame = [tf.transpose(values) for values in (is_first_frame, is_last_frame, first_symbol, last_symbol)]
     is_first_frame, is_last_frame, first_symbol, last_symbol = per_frame
 
-    advanced_at = tf.TensorArray(tf.bool, frames, element_shape=(rows, symbols))
-    best = tf.fill((rows, symbols), nothing)
-    for frame in tf.range(frames):
+    def advance(frame, best, advanced_at):
         previous = tf.concat([tf.fill((rows, 1), nothing), best[:, :-1]], axis=1)
-        advanced = previous > best
         start = tf.where(symbol_index == first_symbol[frame][:, tf.newaxis], 0.0, nothing)
         reached = tf.where(is_first_frame[frame][:, tf.newaxis], start, tf.maximum(previous, best))
-        best = reached + scores[frame]
-        advanced_at = advanced_at.write(frame, advanced)
+        return frame + 1, reached + scores[frame], advanced_at.write(frame, previous > best)
+
+    advanced_at = tf.TensorArray(tf.bool, frames, element_shape=(rows, symbols))
+    start = (0, tf.fill((rows, symbols), nothing), advanced_at)
+    _, _, advanced_at = tf.while_loop(lambda frame, *_: frame < frames, advance, start)
     advanced_at = advanced_at.stack()
 
-    path = tf.TensorArray(tf.int32, frames, element_shape=(rows,))
-    symbol = tf.zeros((rows,), tf.int32)
-    for step in tf.range(frames):
-        frame = frames - 1 - step
+    def step_back(frame, symbol, path):
         symbol = tf.where(is_last_frame[frame], last_symbol[frame], symbol)
-        path = path.write(frame, symbol)
         has_advanced = tf.gather(advanced_at[frame], symbol, batch_dims=1)
-        symbol = tf.maximum(symbol - tf.cast(has_advanced, tf.int32), 0)
+        return frame - 1, tf.maximum(symbol - tf.cast(has_advanced, tf.int32), 0), path.write(frame, symbol)
+
+    path = tf.TensorArray(tf.int32, frames, element_shape=(rows,))
+    start = (frames - 1, tf.zeros((rows,), tf.int32), path)
+    _, _, path = tf.while_loop(lambda frame, *_: frame >= 0, step_back, start)
     return tf.transpose(path.stack())
 
 

@@ -223,11 +223,15 @@ class XTTS(keras.layers.Layer):
         projected = self.decoder.project_text(tf.concat([text_of_frames, tf.cast(means, encoded.dtype)], axis=-1))
         condition = self.flow_condition(self._given_condition(speaker_vectors, languages))
 
+        num_steps = tf.convert_to_tensor(num_steps)
         step_size = 1.0 / tf.cast(num_steps, tf.float32)
-        mel = noise * temperature * frames.mask
-        for step in tf.range(num_steps):
+
+        def move(step, mel):
             time = tf.fill((rows, 1), tf.cast(step, tf.float32) * step_size)
-            mel += step_size * self.decoder(projected, mel, time, condition, layout=frames)
+            return step + 1, mel + step_size * self.decoder(projected, mel, time, condition, layout=frames)
+
+        start = (tf.zeros_like(num_steps), noise * temperature * frames.mask)
+        _, mel = tf.while_loop(lambda step, _: step < num_steps, move, start)
         return self.denormalise(mel) * frames.mask
 
     def _given_condition(self, speaker_vectors, languages):

@@ -160,6 +160,5 @@ class Engine:
 
     def _speak(self, features, durations, noise, speakers, languages, steps, temperature):
         speakers = speakers if self.spec.has_speakers else None
-        decode = tf.autograph.to_graph(type(self.model).decode, recursive=False)
-        mel = decode(self.model, features, durations, noise, speakers, languages, steps, temperature)
+        mel = self.model.decode(features, durations, noise, speakers, languages, steps, temperature)
         return mel, self.vocoder(mel, tf.reduce_sum(durations, axis=1))

@@ -73,7 +73,7 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
     return Batch(**{name: tf.constant(value) for name, value in values.items()})
 
 
-def tiny_spec(num_speakers: int = 2, dropout: float = 0.0) -> ModelSpec:
+def tiny_spec(num_speakers: int = 2, dropout: float = 0.0, dilations: tuple[int, ...] = (1, 2, 4)) -> ModelSpec:
     return ModelSpec(
         num_symbols=NUM_SYMBOLS,
         num_languages=2,
@@ -87,14 +87,17 @@ def tiny_spec(num_speakers: int = 2, dropout: float = 0.0) -> ModelSpec:
         speaker_channels=8,
         dropout=dropout,
         condition_dropout=dropout,
+        decoder_dilations=dilations,
     )
 
 
-def tiny_model(num_speakers: int = 2, dropout: float = 0.0, dtype: str = "float32", seed: int = 3) -> XTTS:
+def tiny_model(
+    num_speakers: int = 2, dropout: float = 0.0, dtype: str = "float32", dilations: tuple[int, ...] = (1, 2, 4)
+) -> XTTS:
     """A small network whose weights are all random: the zeros that training starts with would hide differences."""
-    model = XTTS(tiny_spec(num_speakers, dropout), dtype=dtype)
+    model = XTTS(tiny_spec(num_speakers, dropout, dilations), dtype=dtype)
     model.build()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(3)
     for variable in model.trainable_variables:
         scale = 0.3 if len(variable.shape) > 1 else 0.1
         noise = scale * random.normal(size=variable.shape)
