@@ -73,8 +73,6 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     cluster = read_cluster() if strategy is None else None
     strategy = strategy or _strategy(gpus, cluster)
     graph_mode = config.enable_graph_mode and not config.enable_eager_debug
-    if config.enable_eager_debug:
-        tf.debugging.enable_check_numerics()
     xla = bool(gpus) if config.enable_xla_compilation == "auto" else config.enable_xla_compilation
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({os.cpu_count()} cores)"]
     replicas = strategy.num_replicas_in_sync

@@ -19,6 +19,7 @@ from myxtts.models.randomness import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.training.levels import OptimizationSettings
 from myxtts.training.losses import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
+from myxtts.training.numeric_checks import check_gradients, check_layers
 from myxtts.training.state import TrainState
 
 METRICS = (
@@ -48,12 +49,17 @@ class Steps:
         strategy: tf.distribute.Strategy,
         uses_xla: bool,
         graph_mode: bool = True,
+        checks_numbers: bool = False,
     ):
+        """`checks_numbers`: stop at the first number that is not finite; for eager steps."""
         self.state = state
         self.model: XTTS = state.model
         self.settings = settings
         self.strategy = strategy
         self.graph_mode = graph_mode
+        self._checks_numbers = checks_numbers
+        if checks_numbers:
+            check_layers(self.model)
         self.functions: dict[str, Callable] = {}
         """Every traced function by name; what the counters watch."""
         self.stop_wish = tf.Variable(0.0, trainable=False, name="stop_wish")
@@ -61,7 +67,9 @@ class Steps:
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
         self._decays = decay_mask(state) * settings.weight_decay
-        self._gradient_of = tf.function(self._gradient, jit_compile=True) if uses_xla and graph_mode else self._gradient
+        self._gradient_of = self._gradient
+        if uses_xla and graph_mode:
+            self._gradient_of = tf.function(self._gradient, jit_compile=True, autograph=False)
 
     # --- what the trainer calls -----------------------------------------------------------------------------------
 
@@ -138,12 +146,12 @@ class Steps:
         if (
             self.strategy.num_replicas_in_sync > 1
         ):  # a signature cannot describe per-replica values; the plan closes their shapes
-            return tf.function(step)
+            return tf.function(step, autograph=False)
         vector = tf.TensorSpec((self.state.layout.size + NUM_TERMS,), tf.float32)
         counts = tf.TensorSpec((STEP_COUNTS,), tf.float32)
         more = {"gradient_step": (counts, vector), "apply_step": (vector, counts)}.get(kind, ())
         batch = (shape.signature(),) if shape is not None else ()
-        return tf.function(step, input_signature=(*batch, *more))
+        return tf.function(step, input_signature=(*batch, *more), autograph=False)
 
     def replicated(self, batch: Batch) -> Batch:
         """A global batch split by rows among the replicas."""
@@ -204,6 +212,8 @@ class Steps:
             terms = loss_terms(losses, counts[:NUM_COUNTS])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        if self._checks_numbers:
+            check_gradients(self.state.names, gradients, terms)
         return self.state.layout.join([*gradients, terms])
 
     @staticmethod
@@ -263,14 +273,14 @@ class Steps:
         step.assign_add(tf.cast(has_clips, tf.int64))
 
 
-@tf.function(jit_compile=True)
+@tf.function(jit_compile=True, autograph=False)
 def moving_average(average, weights, decay, updates, is_usable):
     """The weights' average after one more update; it forgets faster while there are few. As it was if not `is_usable`."""
     decay = tf.minimum(decay, (1 + updates) / (10 + updates))
     return tf.where(is_usable, average * decay + weights * (1 - decay), average)
 
 
-@tf.function(jit_compile=True)
+@tf.function(jit_compile=True, autograph=False)
 def adamw(first_moment, second_moment, weights, gradient, rate, updates, decays, is_usable):
     """AdamW on flat vectors: the new moments and weights, or the old ones if the gradient is not usable.
 

@@ -75,10 +75,9 @@ class XTTSTrainer:
         self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
 
     def _set_up(self, starts_anew: bool) -> None:
-        config = self.config
         with self.timers.stage("corpus"):
-            config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line)
-            self.config = config
+            self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line)
+        config = self.config
         if starts_anew and self.hardware.is_chief:
             set_aside_run(self.folder, self.display.line)
         content_id = self.corpus.cache.content_id
@@ -128,14 +127,9 @@ class XTTSTrainer:
         announce_run(self)
         self.warm_up()
         started = time.monotonic()
-        self.recorder = Recorder(
-            self.hardware.with_own_files(self.config.training),
-            self.display,
-            self.clock,
-            self.watch,
-            self.progress,
-            self.corpus.cache.ids,
-        )
+        files = self.hardware.with_own_files(self.config.training)
+        clip_ids = self.corpus.cache.ids
+        self.recorder = Recorder(files, self.display, self.clock, self.watch, self.progress, clip_ids)
         outcome = "failed"
         try:
             with StopOnSignal() as stop, self.display.training(self.total_steps, self.step):
@@ -328,7 +322,7 @@ class XTTSTrainer:
         return folder
 
     def _save_or_tell(self) -> Path | None:
-        """In the middle of a run a full disk is told, not fatal: there may be space again before the next checkpoint."""
+        """In the middle of a run a full disk is told, not fatal: there may be space before the next one."""
         try:
             return self.save()
         except CheckpointError as error:
@@ -397,4 +391,5 @@ class XTTSTrainer:
             strategy=self.hardware.strategy,
             uses_xla=self.hardware.uses_xla,
             graph_mode=self.hardware.graph_mode,
+            checks_numbers=config.training.enable_eager_debug,
         )

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.python_loader import NOTICE
+from myxtts.errors import TrainingError
 from myxtts.training.autotune import (
     FILE_NAME,
     LoaderTrial,
@@ -107,6 +108,17 @@ def test_tensorboard_files_go_where_they_are_asked_to(make_trainer, tmp_path):
     assert not (tmp_path / "run" / "tensorboard").exists()
     assert trainer.steps.functions
     assert all(not hasattr(step, "experimental_get_tracing_count") for step in trainer.steps.functions.values())
+
+
+def test_eager_debug_names_where_a_number_stopped_being_finite(make_trainer):
+    trainer = make_trainer(enable_eager_debug=True)
+    assert not trainer.hardware.graph_mode
+    batch = next(trainer.feed)
+    trainer.steps.learn([batch])
+    place = next(number for number, name in enumerate(trainer.state.names) if name.startswith("text_encoder/"))
+    trainer.state.weights[place].assign(trainer.state.weights[place] * float("nan"))
+    with pytest.raises(TrainingError, match=r"output of layer .*text_encoder.* is not finite; its inputs are finite"):
+        trainer.steps.learn([batch])
 
 
 def test_a_dynamic_plan_runs_and_says_what_it_costs(make_trainer):
