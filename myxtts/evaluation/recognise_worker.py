@@ -19,8 +19,7 @@ from myxtts.audio.files import SILENT_PEAK, level_loudness, trim_silence
 DECODER_RATE = 16000
 DECODER_SETTINGS = {
     "cmn": "batch",  # mean of the clip itself; "live", the default, carries the mean of the clips before
-    "ds": 2,  # score every second frame; with maxhmmpf two thirds of the time, and no difference beyond chance
-    "maxhmmpf": 3000,
+    "maxhmmpf": 3000,  # two thirds of the time, and no difference beyond chance
     "loglevel": "FATAL",
 }
 """What differs from pocketsphinx's defaults; docs/evaluation.md tells what each gave."""
