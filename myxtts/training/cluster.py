@@ -36,6 +36,7 @@ LOST_WORKER_ERRORS = (
     tf.errors.UnknownError,
 )
 """What an exchange between workers raises when one of them is gone."""
+COORDINATOR = "CoordinationService"
 Result = TypeVar("Result")
 _TASK = re.compile(r"/job:(chief|worker)/(?:replica:\d+/)?task:(\d+)")
 
@@ -148,6 +149,8 @@ def named_workers(cluster: Cluster, text: str) -> list[int]:
     """Other workers that a message of TensorFlow names, the one named most often first."""
     numbers = [cluster.number_of_task(job, int(index)) for job, index in _TASK.findall(text)]
     others = [number for number in numbers if number is not None and number != cluster.number]
+    if not others and COORDINATOR in text and not cluster.is_chief:
+        return [0]  # a frozen chief accepts connections, and TensorFlow names only the service that it runs
     return sorted(set(others), key=lambda number: (-others.count(number), number))
 
 

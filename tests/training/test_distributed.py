@@ -214,6 +214,9 @@ def test_workers_in_a_message_are_found_without_oneself():
     cluster = Cluster(("a:1", "b:2", "c:3"), 0)
     text = "from /job:worker/replica:0/task:2: /job:worker/task:0 lost /job:worker/replica:0/task:2, /job:worker/task:1"
     assert named_workers(cluster, text) == [2, 1]
+    assert named_workers(
+        Cluster(("a:1", "b:2"), 1), "Deadline Exceeded RPC: /tensorflow.CoordinationService/Heartbeat"
+    ) == [0]
 
 
 def test_an_error_that_concerns_no_worker_is_not_explained_away():
