@@ -16,7 +16,7 @@ SYNC_SHARE_OF_STEPS = 0.5
 EAGER_OPS_PER_STEP = 20
 STALL_SHARE = 0.05
 HOST_SHARE = 0.2
-LEAST_HOST_SECONDS = 1.5e-3
+LEAST_HOST_SECONDS = 2.5e-3
 
 
 def find_host_problems(facts: Facts) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                     also=(*stage.python_places, stage.place, stage.function_place, pipeline.place),
                 )
                 yield finding, stage.label
-    if not is_waiting or not any(stage.is_users for stage in pipeline.stages):
+    if facts.wait_share < WAIT_SHARE or not is_waiting or not any(stage.is_users for stage in pipeline.stages):
         return
     if not pipeline.is_prefetching:
         other = float((facts.steps.device + facts.steps.host)[facts.steady].sum())
