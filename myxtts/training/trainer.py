@@ -134,6 +134,7 @@ class XTTSTrainer:
         try:
             with StopOnSignal() as stop, self.display.training(self.total_steps, self.step):
                 reason = self._loop(stop, started)
+                self.recorder.flush()
                 self.progress.seconds_trained += time.monotonic() - started
                 checkpoint = self.save()
                 samples = self._speak(checkpoint) if checkpoint is not None else []
@@ -162,7 +163,6 @@ class XTTSTrainer:
                 self.recorder.resume_clock()
             if (reason := self._reason_to_stop(stop, started, finished)) is not None:
                 return reason
-        self.recorder.flush()
         return StopReason.FINISHED
 
     def _reason_to_stop(self, stop: StopOnSignal, started: float, finished: np.ndarray | None) -> StopReason | None:
