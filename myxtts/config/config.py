@@ -196,7 +196,7 @@ class TrainingConfig:
     tensorboard_log_dir: str | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` below checkpoint_dir."""
     init_from: str | None = None
-    """Voice or checkpoint whose weights are the start; speakers, symbols and languages are mapped by name."""
+    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

@@ -11,11 +11,14 @@ import numpy as np
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice
 from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.state import TrainState
 from myxtts.training.transfer import Transfer, map_weights
+
+BUNDLED = "bundled"
+"""Stands for the voice that comes with the package in `init_from`."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def _transfer(source: Source, init_from: str, state: TrainState, corpus: Trainin
 
 
 def _read_source(path: Path) -> Source:
+    if path == Path(BUNDLED):
+        path = bundled_voice()
     if (path / DESCRIPTION_NAME).is_file():
         voice = Voice.load(path)
         weights = {name: variable.numpy() for name, variable in voice.engine.model.weights_by_name().items()}
