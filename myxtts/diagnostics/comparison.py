@@ -8,27 +8,25 @@ so that whatever else the machine does hits all of them.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import tensorflow as tf
+import soundfile
 
-from myxtts.audio.files import load_clip, read_audio, write_audio
-from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.feed import Feed
-from myxtts.data.tf_native_loader import TFNativeDataLoader
+from myxtts.data.source import read_source
 from myxtts.diagnostics.trial import run_trial, trial_trainer
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 
 ROUNDS = 3
-CLIPS = 64
+CLIPS = 200
+FRAMES = 800
+"""The promised fixed length."""
 Announce = Callable[[str], None]
 
 
@@ -51,25 +49,25 @@ def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) ->
 
 
 def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
-    """Clips a second into padded batches, by way of loading."""
-    data = dataclasses.replace(config.data, pad_to_fixed_length=True, plan="fixed", use_tf_native_loading=True)
-    corpus = open_corpus(data, config.training)
-    spec, rows = corpus.cache.mel, corpus.plan.shapes[0].rows
-    frames = corpus.plan.shapes[0].frames
+    """Clips a second into batches of the promised fixed shape, by way of loading: the loaders that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:
-        paths = _write_wavs(corpus, config, Path(folder))
-        ways: dict[str, Callable[[], Iterator[int]]] = {
-            "Python function (numpy_function)": lambda: _dataset(
-                paths, _python_loader(spec), rows, frames, spec.n_mels
-            ),
-            "TensorFlow ops on the fly": lambda: _dataset(paths, _native_loader(spec), rows, frames, spec.n_mels),
-            "from the cache": lambda: _cached(corpus, data),
+        _write_wavs(config.data, Path(folder) / "corpus")
+        data = dataclasses.replace(
+            config.data, train_data=str(Path(folder) / "corpus"), val_data=None, cache_dir=str(Path(folder) / "cache"),
+            pad_to_fixed_length=True, plan="fixed", max_mel_frames=FRAMES, preprocessing_mode="precompute",
+            use_tf_native_loading=True,
+        )  # fmt: skip
+        ways = {
+            "Python function (numpy_function)": dataclasses.replace(data, use_tf_native_loading=False),
+            "TensorFlow ops on the fly": dataclasses.replace(data, preprocessing_mode="runtime"),
+            "from the cache": data,
         }
+        corpora = {name: open_corpus(way, config.training) for name, way in ways.items()}
         speeds: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(ROUNDS):
             announce(f"Loading, round {number + 1} of {ROUNDS} ...")
-            for name, open_batches in ways.items():
-                speeds[name].append(_clips_per_second(open_batches()))
+            for name, way in ways.items():
+                speeds[name].append(_clips_per_second(corpora[name], way))
     return _rows("loading", speeds, "clips/s")
 
 
@@ -107,63 +105,27 @@ def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[Row]:
     return [Row(group, name, value, unit, value / first) for name, value in medians.items()]
 
 
-def _clips_per_second(batches: Iterator[int], seconds: float = 2.0) -> float:
-    """Speed after the first batch, for about so long."""
-    next(batches)
-    clips, start = 0, time.perf_counter()
-    for count in batches:
-        clips += count
-        if time.perf_counter() - start > seconds:
-            break
-    return clips / (time.perf_counter() - start)
-
-
-def _write_wavs(corpus: TrainingCorpus, config: XTTSConfig, folder: Path) -> list[str]:
-    """Some clips of the corpus as 16-bit WAV at the mel's own rate, which all three ways can read."""
-    paths = []
-    sources = corpus.report.data_folder
-    ids = [corpus.cache.ids[int(clip)] for clip in corpus.plan.clips[:CLIPS]]
-    by_id = {
-        path.stem: path
-        for path in Path(sources).rglob("*.*")
-        if path.suffix.lower() in (".wav", ".ogg", ".opus", ".flac")
-    }
-    for name in ids:
-        source = by_id.get(Path(name).name)
-        if source is None:
-            continue
-        target = folder / f"{len(paths)}.wav"
-        write_audio(target, load_clip(source, config.data, corpus.cache.mel.sample_rate), corpus.cache.mel.sample_rate)
-        paths.append(str(target))
-    return paths
-
-
-def _python_loader(spec: MelSpec) -> Callable[[tf.Tensor], tf.Tensor]:
-    def load(path: bytes) -> np.ndarray:
-        samples, _ = read_audio(path.decode())
-        return mel_numpy(samples, spec).astype(np.float32)
-
-    def in_graph(path: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.numpy_function(load, [path], tf.float32), (None, spec.n_mels))
-
-    return in_graph
-
-
-def _native_loader(spec: MelSpec) -> Callable[[tf.Tensor], tf.Tensor]:
-    loader = TFNativeDataLoader(spec)
-    return lambda path: loader.load_and_process_audio(path)[1]
-
-
-def _dataset(paths: list[str], load: Callable, rows: int, frames: int, n_mels: int) -> Iterator[int]:
-    dataset = tf.data.Dataset.from_tensor_slices(paths).repeat()
-    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.map(lambda mel: mel[:frames])
-    dataset = dataset.padded_batch(rows, padded_shapes=(frames, n_mels), drop_remainder=True).prefetch(tf.data.AUTOTUNE)
-    return (rows for _ in dataset)
-
-
-def _cached(corpus: TrainingCorpus, data: object) -> Iterator[int]:
-    rows = corpus.plan.shapes[0].rows
+def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float = 2.0) -> float:
+    """Speed after the first two batches, for about so long."""
     with Feed(corpus.cache, corpus.plan, data) as feed:
-        for _ in itertools.islice(feed, 100_000):
-            yield rows
+        next(feed), next(feed)
+        clips, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            clips += next(feed).mel.shape[0]
+        return clips / (time.perf_counter() - start)
+
+
+def _write_wavs(data: DataConfig, folder: Path) -> None:
+    """Some clips of the corpus as 16-bit WAV at one rate, which all ways can read, with their texts."""
+    (folder / "wavs").mkdir(parents=True)
+    utterances = read_source(data).utterances
+    rates = [soundfile.info(str(one.path)).samplerate for one in utterances[:CLIPS]]
+    lines = []
+    for one, rate in zip(utterances, rates, strict=False):
+        samples, _ = soundfile.read(str(one.path), dtype="float32", always_2d=True)
+        if rate != rates[0] or len(samples) > FRAMES * data.hop_length // 2:
+            continue
+        name = f"clip{len(lines):03d}"
+        soundfile.write(folder / "wavs" / f"{name}.wav", samples.mean(axis=1), rate, subtype="PCM_16")
+        lines.append(f"{name}|{one.text}")
+    (folder / "metadata.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
