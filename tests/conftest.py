@@ -1,10 +1,11 @@
 """What several test modules share."""
 
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import signal
 
 import pytest
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would wait in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
