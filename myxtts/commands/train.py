@@ -31,7 +31,11 @@ FLAGS = {
     "--tensorboard-log-dir": ("training.tensorboard_log_dir", str, "folder of TensorBoard's files"),
     "--seed": ("training.seed", int, "order, initial weights and noise follow from it"),
     "--device": ("training.device", str, "auto, cpu, gpu or gpu:N"),
-    "--init-from": ("training.init_from", str, "voice or checkpoint to start from; `bundled`: the voice that comes with MyXTTS"),
+    "--init-from": (
+        "training.init_from",
+        str,
+        "voice or checkpoint to start from; `bundled`: the voice that comes with MyXTTS",
+    ),
 }
 CHOICES = {
     "--model-size": ("model.size", ("tiny", "small", "normal", "big")),
