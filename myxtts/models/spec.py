@@ -51,10 +51,8 @@ class ModelSpec:
         cls, config: ModelConfig, *, num_symbols: int, num_languages: int, num_speakers: int, n_mels: int
     ) -> ModelSpec:
         """The spec of a configured size for a corpus."""
-        given = {
-            field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name != "size"
-        }
-        dimensions = SIZES[config.size] | {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+        dimensions = SIZES[given.pop("size")] | given
         return cls(
             num_symbols=num_symbols,
             num_languages=num_languages,
