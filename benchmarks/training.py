@@ -124,7 +124,7 @@ def measure_plans(folder: Path) -> dict:
 
     default = Contender(folder / "default")
     others = {
-        "fixed": Contender(folder / "fixed", data__pad_to_fixed_length=True),
+        "fixed": Contender(folder / "fixed", data__pad_to_fixed_length=True, data__batch_size=16),
         "buckets": Contender(folder / "buckets", data__plan="buckets"),
         "retracing": Contender(folder / "retracing", retraces=True),
     }

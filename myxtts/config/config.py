@@ -75,14 +75,15 @@ class DataConfig:
     """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
     max_mel_frames: Auto | PositiveInt = 800
     """Frames of the longest clip, and of a packed row; longer clips are set aside. Auto: from the corpus's statistics."""
-    batch_size: Auto | PositiveInt = 16
-    """Clips a step. Under `packed` the mean number of clips that the rows hold. Auto: measured (auto_tune_performance)."""
+    batch_size: Auto | PositiveInt = 32
+    """Clips a step. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
+    than 16 (docs/training.md). Auto: measured (auto_tune_performance)."""
     num_buckets: Annotated[int, Field(ge=1, le=64)] = 8
     """Shapes of the plan `buckets`."""
     gap_frames: PositiveInt = 4
     """Empty frames between two clips of a packed row; at least the reach of the widest convolution."""
-    gap_tokens: PositiveInt = 2
-    """Empty symbols between two texts of a packed row; at least the reach of the widest convolution."""
+    gap_tokens: PositiveInt = 1
+    """Empty symbols between two texts of a packed row; one is what the convolutions over symbols reach."""
     reference_frames: Annotated[int, Field(ge=16, le=1024)] = 128
     """Frames of the reference clip that tells the speaker, in corpora of several speakers."""
     num_workers: Auto | PositiveInt = "auto"

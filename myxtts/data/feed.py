@@ -7,6 +7,7 @@ thread plans and opens the next, so that the end of a pass is like any other pla
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 import time
@@ -82,6 +83,12 @@ class SegmentReader:
             self._references = ReferenceChooser(
                 cache.speaker_numbers, cache.frame_starts, cache.frame_counts, reference_clips, plan.seed
             )
+
+    def without_corpus(self) -> SegmentReader:
+        """The same datasets over tables of nothing: to look at their graph, which holds what they capture."""
+        reader = copy.copy(self)
+        reader.tables = empty_tables(self.tables.frames.shape[1])
+        return reader
 
     def host_dataset(self, segment: Segment, shape_number: int, replica: Replica = WHOLE_BATCH) -> tf.data.Dataset:
         """The segment's batches of one shape, in order, on the host: the whole graph but the copy to the device."""

@@ -111,6 +111,9 @@ def dataset_options(options: LoaderOptions) -> tf.data.Options:
     settings = tf.data.Options()
     # tf.data's rewrites gain nothing here, and write the captured tables into a graph: slow from 100 MB, fatal from 2 GB on.
     settings.experimental_optimization.apply_default_optimizations = False
+    # Nothing is left to tune, and its thread now and then sleeps through its own end: dropping an iterator that had run for
+    # 30 s took up to 13 s, at the change of a segment, with the device waiting.
+    settings.autotune.enabled = False
     if options.has_private_threads:
         settings.threading.private_threadpool_size = options.threads
     return settings

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from myxtts.models.compiled import compiled_by_xla
 from myxtts.models.layout import RowLayout
 
 
@@ -17,20 +18,21 @@ def alignment_scores(mel: tf.Tensor, means: tf.Tensor) -> tf.Tensor:
     return tf.matmul(mel, means, transpose_b=True) - 0.5 * tf.reduce_sum(means**2, axis=-1)[:, tf.newaxis, :]
 
 
-def diagonal_prior(frames: RowLayout, symbols: RowLayout) -> tf.Tensor:
-    """How far each (frame, symbol) pair lies from its clip's diagonal, squared: 0 on it, 1 in the far corners."""
-
-    def progress(layout: RowLayout) -> tf.Tensor:
-        last = tf.maximum(layout.spread_integers(layout.lengths) - 1, 1)
-        return tf.cast(layout.positions, tf.float32) / tf.cast(last, tf.float32)
-
-    return tf.square(progress(frames)[:, :, tf.newaxis] - progress(symbols)[:, tf.newaxis, :])
+def progress(layout: RowLayout) -> tf.Tensor:
+    """How far each position lies in its clip: (rows, size), from 0 to 1."""
+    last = tf.maximum(layout.spread_integers(layout.lengths) - 1, 1)
+    return tf.cast(layout.positions, tf.float32) / tf.cast(last, tf.float32)
 
 
-@tf.function(jit_compile=True, autograph=False)
-def _search(scores, is_first_frame, is_last_frame, first_symbol, last_symbol):
+@compiled_by_xla
+def _search(
+    scores, prior_weight, frame_progress, symbol_progress, is_same_clip,
+    is_first_frame, is_last_frame, first_symbol, last_symbol,
+):  # fmt: skip
     rows, frames, symbols = scores.shape
     nothing = tf.constant(float("-inf"), tf.float32)
+    from_diagonal = tf.square(frame_progress[:, :, tf.newaxis] - symbol_progress[:, tf.newaxis, :])
+    scores = tf.where(is_same_clip, scores - prior_weight * from_diagonal, nothing)
     symbol_index = tf.range(symbols)[tf.newaxis, :]
     scores = tf.transpose(scores, (1, 0, 2))
     per_frame = [tf.transpose(values) for values in (is_first_frame, is_last_frame, first_symbol, last_symbol)]
@@ -58,17 +60,23 @@ def _search(scores, is_first_frame, is_last_frame, first_symbol, last_symbol):
     return tf.transpose(path.stack())
 
 
-def monotonic_alignment(scores: tf.Tensor, frames: RowLayout, symbols: RowLayout) -> tf.Tensor:
+def monotonic_alignment(
+    scores: tf.Tensor, frames: RowLayout, symbols: RowLayout, prior_weight: tf.Tensor | float = 0.0
+) -> tf.Tensor:
     """The best monotonic path that gives every symbol of a clip at least one frame: int32 (rows, frames) symbol indices.
 
-    `scores` float32 (rows, frames, symbols), higher is better; only pairs of the same clip count. Frames outside clips get a
+    `scores` float32 (rows, frames, symbols), higher is better; only pairs of the same clip count. `prior_weight` is what a pair
+    in the far corner from its clip's diagonal loses, others by the square of their distance. Frames outside clips get a
     meaningless index: mask them. Each clip needs at least as many frames as symbols.
     """
-    scores = tf.where(frames.same_clip(symbols), scores, float("-inf"))
     last_frame = frames.spread_integers(frames.lengths) - 1
     is_member = frames.mask[..., 0] > 0
     return _search(
         tf.stop_gradient(scores),
+        tf.convert_to_tensor(prior_weight, tf.float32),
+        progress(frames),
+        progress(symbols),
+        frames.same_clip(symbols),
         is_member & (frames.positions == 0),
         is_member & (frames.positions == last_frame),
         frames.spread_integers(symbols.starts),

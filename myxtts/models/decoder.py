@@ -31,15 +31,19 @@ class FlowBlock(keras.layers.Layer):
             2 * channels, kernel_initializer="zeros", dtype=self.dtype_policy, name="modulation"
         )
         self.modulation.build((None, None, TIME_CHANNELS))
-        self.widen = MaskedConv1D(2 * channels, dilation=self.dilation, dtype=self.dtype_policy, name="widen")
+        self.widen = MaskedConv1D(
+            2 * channels, dilation=self.dilation, has_silu=True, dtype=self.dtype_policy, name="widen"
+        )
         self.widen.build(input_shape)
         self.narrow = keras.layers.Dense(channels, kernel_initializer="zeros", dtype=self.dtype_policy, name="narrow")
         self.narrow.build((*input_shape[:-1], 2 * channels))
 
     def call(self, values, condition, layout: RowLayout):
-        scale, shift = tf.split(layout.spread(self.modulation(condition)), 2, axis=-1)
-        modulated = self.norm(values) * (1 + scale) + shift
-        return values + self.narrow(tf.nn.silu(self.widen(modulated, layout.mask)))
+        # All that can be is computed for each clip, not for each frame; spreading is also the mask.
+        gain, shift = tf.split(self.modulation(condition), 2, axis=-1)
+        gain = (1 + gain) * tf.cast(self.norm.scale, gain.dtype)
+        modulated = self.norm.unscaled(values) * layout.spread(gain) + layout.spread(shift)
+        return values + self.narrow(self.widen(modulated))
 
     def get_config(self):
         return super().get_config() | {"dilation": self.dilation}

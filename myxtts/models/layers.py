@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import keras
 import tensorflow as tf
 
+from myxtts.models.compiled import compiled_by_xla
 from myxtts.models.layout import RowLayout
 
 
@@ -19,10 +22,17 @@ class FrameNorm(keras.layers.Layer):
     def build(self, input_shape):
         self.scale = self.add_weight(name="scale", shape=(input_shape[-1],), initializer="ones")
 
-    def call(self, values):
+    def call(self, values, keep=None):
+        """With `keep` (rows, size, 1), 1 on clips, the output is 0 elsewhere, at no cost."""
+        return self.unscaled(values, keep) * tf.cast(self.scale, values.dtype)
+
+    def unscaled(self, values, keep=None):
+        """The norm without its scale, for who multiplies by something anyway."""
         wide = tf.cast(values, tf.float32)
         inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True) + self.epsilon)
-        return values * tf.cast(inverse, values.dtype) * tf.cast(self.scale, values.dtype)
+        if keep is not None:
+            inverse *= tf.cast(keep, tf.float32)
+        return values * tf.cast(inverse, values.dtype)
 
     def get_config(self):
         return super().get_config() | {"epsilon": self.epsilon}
@@ -30,37 +40,78 @@ class FrameNorm(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("myxtts")
 class MaskedConv1D(keras.layers.Layer):
-    """Convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters)."""
+    """Convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters), if asked through a SiLU."""
 
-    def __init__(self, filters: int, kernel_size: int = 3, dilation: int = 1, **kwargs):
+    def __init__(self, filters: int, kernel_size: int = 3, dilation: int = 1, has_silu: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.filters = filters
         self.kernel_size = kernel_size
         self.dilation = dilation
+        self.has_silu = has_silu
 
     def build(self, input_shape):
         shape = (self.kernel_size, input_shape[-1], self.filters)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer="glorot_uniform")
         self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
 
-    def call(self, values, keep):
-        """`keep` (rows, size, 1) is 1 on clips. (Not called mask: Keras has a meaning of its own for that name.)"""
-        masked = values * tf.cast(keep, values.dtype)
-        kernel = tf.cast(self.kernel, values.dtype)
-        convolved = tf.nn.conv1d(masked, kernel, stride=1, padding="SAME", dilations=self.dilation)
-        return tf.nn.bias_add(convolved, tf.cast(self.bias, values.dtype))
+    def call(self, values, keep=None):
+        """`keep` (rows, size, 1) is 1 on clips; None says that `values` are 0 elsewhere already.
+
+        (Not called mask: Keras has a meaning of its own for that name.)
+        """
+        if keep is not None:
+            values *= tf.cast(keep, values.dtype)
+        kernel, bias = tf.cast(self.kernel, values.dtype), tf.cast(self.bias, values.dtype)
+        convolved = tf.nn.conv1d(values, kernel, stride=1, padding="SAME", dilations=self.dilation)
+        return biased_silu(convolved, bias) if self.has_silu else tf.nn.bias_add(convolved, bias)
 
     def get_config(self):
         own = {"filters": self.filters, "kernel_size": self.kernel_size, "dilation": self.dilation}
-        return super().get_config() | own
+        return super().get_config() | own | {"has_silu": self.has_silu}
+
+
+@tf.custom_gradient
+def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """SiLU of values + bias. Its gradient is compiled by XLA on every device: one pass over memory instead of seven."""
+    biased = tf.nn.bias_add(values, bias)
+    gate = tf.sigmoid(biased)
+
+    def gradient(upstream):
+        of_values = _silu_gradient(biased, gate, upstream)
+        return of_values, tf.raw_ops.BiasAddGrad(out_backprop=of_values)
+
+    return biased * gate, gradient
+
+
+@compiled_by_xla
+def _silu_gradient(biased, gate, upstream):
+    return upstream * gate * (1 + biased * (1 - gate))
+
+
+class AttentionContext(NamedTuple):
+    """What the attention of every layer over the same rows shares."""
+
+    cosine: tf.Tensor
+    """(rows, 1, size, half of a head's channels), of the rotary position encoding; positions restart at each clip."""
+    sine: tf.Tensor
+    bias: tf.Tensor
+    """(rows, 1, size, size): 0 within a clip, -1e9 elsewhere. Finite: a row of padding sees nothing, and must not be NaN."""
+
+
+def attention_context(layout: RowLayout, head_channels: int) -> AttentionContext:
+    """Computed once for all layers."""
+    frequencies = 10000.0 ** (-2 * tf.range(head_channels // 2, dtype=tf.float32) / head_channels)
+    angles = tf.cast(layout.positions, tf.float32)[:, tf.newaxis, :, tf.newaxis] * frequencies
+    bias = tf.where(layout.same_clip(layout)[:, tf.newaxis], 0.0, -1e9)
+    return AttentionContext(tf.cos(angles), tf.sin(angles), bias)
 
 
 @keras.saving.register_keras_serializable("myxtts")
 class ClipAttention(keras.layers.Layer):
-    """Multi-head self-attention within each clip, with rotary positions that restart at each clip."""
+    """Multi-head self-attention within each clip, with rotary positions."""
 
     def __init__(self, heads: int, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # the context stays float32: -1e9 is infinite in half a float
         self.heads = heads
 
     def build(self, input_shape):
@@ -76,27 +127,19 @@ class ClipAttention(keras.layers.Layer):
         self.output_projection = keras.layers.Dense(channels, dtype=self.dtype_policy, name="output")
         self.output_projection.build(input_shape)
 
-    def call(self, values, layout: RowLayout):
+    def call(self, values, context: AttentionContext):
         rows, size, channels = values.shape
         projected = tf.reshape(self.query_key_value(values), (rows, size, 3, self.heads, self.head_channels))
         query, key, value = tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
-        cosine, sine = rotary_angles(layout.positions, self.head_channels // 2)
-        query, key = rotate(query, cosine, sine), rotate(key, cosine, sine)
-        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32) * self.head_channels**-0.5
-        # A finite value: rows of padding see nothing at all, and an all -inf row would be NaN.
-        scores = tf.where(layout.same_clip(layout)[:, tf.newaxis], scores, -1e9)
+        scale = self.head_channels**-0.5
+        query = rotate(query, context.cosine * scale, context.sine * scale)
+        key = rotate(key, context.cosine, context.sine)
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32) + context.bias
         mixed = tf.matmul(tf.cast(tf.nn.softmax(scores), value.dtype), value)
         return self.output_projection(tf.reshape(tf.transpose(mixed, (0, 2, 1, 3)), (rows, size, channels)))
 
     def get_config(self):
         return super().get_config() | {"heads": self.heads}
-
-
-def rotary_angles(positions: tf.Tensor, half_channels: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cosine and sine (rows, 1, size, half_channels) of the rotary position encoding."""
-    frequencies = 10000.0 ** (-tf.range(half_channels, dtype=tf.float32) / half_channels)
-    angles = tf.cast(positions, tf.float32)[:, tf.newaxis, :, tf.newaxis] * frequencies
-    return tf.cos(angles), tf.sin(angles)
 
 
 def rotate(values: tf.Tensor, cosine: tf.Tensor, sine: tf.Tensor) -> tf.Tensor:

@@ -23,6 +23,9 @@ class RowLayout:
         """(rows, size, slots): 1 where the position belongs to the slot's clip."""
         self.mask = tf.reduce_sum(self.membership, axis=-1, keepdims=True)
         """(rows, size, 1): 1 on clips, 0 on gaps and padding."""
+        slots = tf.range(1, starts.shape[1] + 1)
+        self.slots = tf.reduce_sum(tf.where(is_member, slots, 0), axis=-1) - 1
+        """int32 (rows, size): which of the row's clips the position belongs to, -1 for none."""
         self.positions = tf.reduce_sum(tf.where(is_member, offsets, 0), axis=-1)
         """int32 (rows, size): index within the clip."""
 
@@ -42,7 +45,8 @@ class RowLayout:
 
     def same_clip(self, other: RowLayout) -> tf.Tensor:
         """bool (rows, size, other size): whether both positions belong to the same clip."""
-        return tf.matmul(self.membership, other.membership, transpose_b=True) > 0.5
+        others = tf.where(other.slots < 0, -2, other.slots)  # no clip is not the same clip
+        return self.slots[:, :, tf.newaxis] == others[:, tf.newaxis, :]
 
 
 def expand_with_blanks(

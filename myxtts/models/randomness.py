@@ -1,7 +1,8 @@
 """Random numbers that are a pure function of (seed, step, clip, position).
 
-The plan, the packing and the number of replicas change where a clip lies, never the noise that it gets. A table of random
-rows is drawn for every use (`name`) and step; a position reads row `hash(clip) + position`. Nothing here has hidden state.
+The plan, the packing and the number of replicas change where a clip lies, never the noise that it gets. Random rows are drawn
+into a table in every step; a position reads row `hash(clip) + position`. Noise has a table for each use (`name`); dropout has
+one for all, of which each use begins at another row: drawing is what costs. Nothing here has hidden state.
 """
 
 from __future__ import annotations
@@ -26,12 +27,24 @@ class ClipRandomness:
         self.drops = drops
         self._key = tf.stack([tf.cast(seed, tf.int32), tf.cast(step, tf.int32)])
         self._clips = clips
+        self._rows_of: dict[RowLayout, tf.Tensor] = {}
+        self._keep_tables: dict[tuple[int, float, tf.DType], tf.Tensor] = {}
 
     def _table_key(self, name: str) -> tf.Tensor:
         return tf.random.fold_in(self._key, zlib.crc32(name.encode()) & 0x7FFFFFFF, alg="philox")
 
-    def _rows(self, layout: RowLayout) -> tf.Tensor:
-        return tf.math.floormod(layout.spread_integers(self._clips * CLIP_STRIDE) + layout.positions, TABLE_ROWS)
+    def _rows(self, layout: RowLayout, first_row: int = 0) -> tf.Tensor:
+        if layout not in self._rows_of:
+            self._rows_of[layout] = layout.spread_integers(self._clips * CLIP_STRIDE) + layout.positions
+        return tf.math.floormod(self._rows_of[layout] + first_row, TABLE_ROWS)
+
+    def _keep_table(self, channels: int, rate: float, dtype: tf.DType) -> tf.Tensor:
+        """0 for a share of `rate`, else what keeps the mean."""
+        kind = (channels, rate, dtype)
+        if kind not in self._keep_tables:
+            uniform = tf.random.stateless_uniform((TABLE_ROWS, channels), self._table_key("dropout"), alg="philox")
+            self._keep_tables[kind] = tf.where(uniform >= rate, tf.constant(1 / (1 - rate), dtype), tf.zeros((), dtype))
+        return self._keep_tables[kind]
 
     def normal(self, name: str, layout: RowLayout, channels: int) -> tf.Tensor:
         """Normal noise (rows, size, channels) for every position of every clip."""
@@ -53,9 +66,9 @@ class ClipRandomness:
         """`values` (rows, size, channels) with a share of `rate` set to 0 and the rest scaled up."""
         if rate == 0 or not self.drops:
             return values
-        table = tf.random.stateless_uniform((TABLE_ROWS, values.shape[-1]), self._table_key(name), alg="philox")
-        keep = tf.where(table >= rate, tf.constant(1 / (1 - rate), values.dtype), tf.zeros((), values.dtype))
-        return values * tf.gather(keep, self._rows(layout))
+        first_row = zlib.crc32(name.encode()) % TABLE_ROWS
+        keep = self._keep_table(values.shape[-1], rate, values.dtype)
+        return values * tf.gather(keep, self._rows(layout, first_row))
 
 
 class NoRandomness:

@@ -26,7 +26,7 @@ class SpeakerEncoder(keras.layers.Layer):
         self.stem.build((None, None, FRAMES_PER_STEP * input_shape[-1]))
         self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
         self.convolutions = [
-            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
+            MaskedConv1D(self.channels, has_silu=True, dtype=self.dtype_policy, name=f"convolution_{number}")
             for number in range(self.layers)
         ]
         self.output_projection = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="output")
@@ -41,9 +41,8 @@ class SpeakerEncoder(keras.layers.Layer):
         steps = frames // FRAMES_PER_STEP
         stacked = tf.reshape(references[:, : steps * FRAMES_PER_STEP], (clips, steps, FRAMES_PER_STEP * n_mels))
         values = self.stem(stacked)
-        everything = tf.ones((1, 1, 1), values.dtype)
         for norm, convolution in zip(self.norms, self.convolutions, strict=True):
-            values += tf.nn.silu(convolution(norm(values), everything))
+            values += convolution(norm(values))
         mean, variance = tf.nn.moments(tf.cast(values, tf.float32), axes=1)
         pooled = tf.concat([mean, tf.sqrt(variance + 1e-5)], axis=-1)
         return self.output_norm(self.output_projection(pooled))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import ClipAttention, FrameNorm, MaskedConv1D
+from myxtts.models.layers import AttentionContext, ClipAttention, FrameNorm, MaskedConv1D, attention_context
 from myxtts.models.layout import RowLayout
 
 
@@ -14,7 +14,7 @@ class TextBlock(keras.layers.Layer):
     """Attention, then two convolutions, each on a normed copy that is added back."""
 
     def __init__(self, heads: int, dropout: float, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # what attention shares stays float32
         self.heads = heads
         self.dropout = dropout
 
@@ -23,17 +23,17 @@ class TextBlock(keras.layers.Layer):
         self.attention_norm = FrameNorm(dtype=self.dtype_policy, name="attention_norm")
         self.attention = ClipAttention(self.heads, dtype=self.dtype_policy, name="attention")
         self.convolution_norm = FrameNorm(dtype=self.dtype_policy, name="convolution_norm")
-        self.widen = MaskedConv1D(2 * channels, dtype=self.dtype_policy, name="widen")
+        self.widen = MaskedConv1D(2 * channels, has_silu=True, dtype=self.dtype_policy, name="widen")
         self.narrow = keras.layers.Dense(channels, dtype=self.dtype_policy, name="narrow")
         for layer in (self.attention_norm, self.attention, self.convolution_norm, self.widen):
             layer.build(input_shape)
         self.narrow.build((*input_shape[:-1], 2 * channels))
 
-    def call(self, values, layout: RowLayout, randomness):
-        attended = self.attention(self.attention_norm(values), layout=layout)
+    def call(self, values, context: AttentionContext, layout: RowLayout, randomness):
+        attended = self.attention(self.attention_norm(values), context=context)
         values += randomness.dropout(f"{self.path}/attention", layout, attended, self.dropout)
-        hidden = tf.nn.silu(self.widen(self.convolution_norm(values), layout.mask))
-        return values + randomness.dropout(f"{self.path}/convolution", layout, self.narrow(hidden), self.dropout)
+        hidden = self.narrow(self.widen(self.convolution_norm(values, layout.mask)))
+        return values + randomness.dropout(f"{self.path}/convolution", layout, hidden, self.dropout)
 
     def get_config(self):
         return super().get_config() | {"heads": self.heads, "dropout": self.dropout}
@@ -73,8 +73,9 @@ class TextEncoder(keras.layers.Layer):
     def call(self, tokens, condition, layout: RowLayout, randomness):
         values = self.embedding(tokens)
         values = (values + tf.cast(condition, values.dtype)) * tf.cast(layout.mask, values.dtype)
+        context = attention_context(layout, self.channels // self.heads)
         for block in self.blocks:
-            values = block(values, layout=layout, randomness=randomness)
+            values = block(values, context=context, layout=layout, randomness=randomness)
         return self.output_norm(values)
 
     def get_config(self):
@@ -95,7 +96,7 @@ class DurationPredictor(keras.layers.Layer):
     def build(self, input_shape):
         hidden = (*input_shape[:-1], self.channels)
         self.convolutions = [
-            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
+            MaskedConv1D(self.channels, has_silu=True, dtype=self.dtype_policy, name=f"convolution_{number}")
             for number in range(self.layers)
         ]
         self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
@@ -107,7 +108,7 @@ class DurationPredictor(keras.layers.Layer):
 
     def call(self, values, layout: RowLayout, randomness):
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
-            values = norm(tf.nn.silu(convolution(values, layout.mask)))
+            values = norm(convolution(values, layout.mask))
             values = randomness.dropout(f"{self.path}/{number}", layout, values, self.dropout)
         return self.output_projection(values)[..., 0]
 

@@ -13,7 +13,6 @@ import tensorflow as tf
 from myxtts.batch import BLANK_TOKEN, Batch
 from myxtts.models.aligner import (
     alignment_scores,
-    diagonal_prior,
     monotonic_alignment,
     path_matrix,
     path_of_durations,
@@ -137,8 +136,7 @@ class XTTS(keras.layers.Layer):
             tokens, symbols.spread(self.text_condition(condition)), layout=symbols, randomness=randomness
         )
         scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)))
-        scores -= prior_weight * diagonal_prior(frames, symbols)
-        path = monotonic_alignment(scores, frames, symbols)
+        path = monotonic_alignment(scores, frames, symbols, prior_weight)
         matrix = path_matrix(path, frames, symbols.size)
         durations = tf.reduce_sum(matrix, axis=1)
 

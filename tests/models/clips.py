@@ -14,7 +14,7 @@ from myxtts.models.xtts import XTTS
 N_MELS = 20
 NUM_SYMBOLS = 30
 GAP_FRAMES = 4
-GAP_TOKENS = 2
+GAP_TOKENS = 1
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,20 @@ def row_layout():
     return RowLayout(tf.constant([[0, 9]]), tf.constant([[7, 5]]), 16)
 
 
+def attention_context():
+    return layers.attention_context(row_layout(), 4)
+
+
 LAYERS = {
     "norm": (layers.FrameNorm(), (1, 16, 8), {}),
     "convolution": (layers.MaskedConv1D(6, dilation=2), (1, 16, 8), {"keep": tf.ones((1, 16, 1))}),
-    "attention": (layers.ClipAttention(2), (1, 16, 8), {"layout": row_layout()}),
-    "text block": (text_encoder.TextBlock(2, 0.1), (1, 16, 8), {"layout": row_layout(), "randomness": NoRandomness()}),
+    "convolution and SiLU": (layers.MaskedConv1D(6, has_silu=True), (1, 16, 8), {}),
+    "attention": (layers.ClipAttention(2), (1, 16, 8), {"context": attention_context()}),
+    "text block": (
+        text_encoder.TextBlock(2, 0.1),
+        (1, 16, 8),
+        {"context": attention_context(), "layout": row_layout(), "randomness": NoRandomness()},
+    ),
     "durations": (
         text_encoder.DurationPredictor(8, 0.1),
         (1, 16, 8),
@@ -133,3 +142,14 @@ def test_a_spec_survives_json_and_the_network_its_config():
     model = tiny_model()
     assert ModelSpec.from_dict(model.spec.to_dict()) == model.spec
     assert XTTS.from_config(model.get_config()).spec == model.spec
+
+
+def test_the_compiled_silu_and_its_gradient_are_those_of_tensorflow():
+    values, bias = tf.random.stateless_normal((2, 5, 3), (1, 2)), tf.constant([0.5, -1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch((values, bias))
+        found = layers.biased_silu(values, bias)
+        expected = tf.nn.silu(values + bias)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    for source in (values, bias):
+        np.testing.assert_allclose(tape.gradient(found, source), tape.gradient(expected, source), atol=1e-5)
