@@ -10,12 +10,12 @@ What makes a clip unusable is a result like any other: `rejected` (the reason) a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
 import sys
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,13 +30,22 @@ from myxtts.text.tokenizer import FrontEnd
 UNFORESEEN = (MemoryError, ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
 """What a clip may still cause that no check of ours foresaw: it is set aside and reported, and must not stop the others."""
 
+HASHED_BYTES = 1 << 20
+"""Read at once when a file is hashed."""
+
 Result = tuple[dict[str, Any], bytes]
 
 
 def hash_file(path: str | Path) -> str:
-    """32 hexadecimal digits of a file's content."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]  # most processors have instructions for it
+    """32 hexadecimal digits of a file's content: CRC-32, Adler-32 and size.
+
+    They tell whether a touched file has changed; nobody is to be kept from forging one. SHA-256 took a tenth of `prepare`.
+    """
+    crc, adler, size = 0, 1, 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(HASHED_BYTES):
+            crc, adler, size = zlib.crc32(piece, crc), zlib.adler32(piece, adler), size + len(piece)
+    return f"{crc:08x}{adler:08x}{size:016x}"
 
 
 def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:

@@ -31,6 +31,8 @@ RESULT_HEAD = struct.Struct("<II")
 """Bytes of the JSON head and of the payload."""
 MOST_REQUEST_BYTES = 32_768
 """Requests on their way to one worker: less than a pipe holds, so that asking never waits for an answer."""
+PIPE_BYTES = 1 << 20
+"""Of results on their way: several clips, so that a worker goes on while the parent writes."""
 MOST_WAITING_RESULTS = 64
 CRASHED = {"rejected": "decoder crashed", "detail": "the process that read this clip died"}
 
@@ -164,6 +166,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=environment,
+            pipesize=PIPE_BYTES,
             process_group=0,  # Ctrl-C reaches the parent alone, which then ends its workers in order
         )
         self._send(setup)
