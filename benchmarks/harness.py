@@ -5,6 +5,7 @@ In: functions that do one round of work and return a rate. Out: rates round by r
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import time
@@ -12,10 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 Rates = dict[str, list[float]]
+IDLE_SECONDS = 0.1
+IDLE_SHARE = 0.15
+"""Of one core: what threads that only poll may use."""
+LONGEST_AFTERMATH_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,46 @@ class Ratio:
 
 
 def interleaved(contenders: Mapping[str, Callable[[], float]], rounds: int) -> Rates:
-    """The rate of each contender in each round. Everybody runs in every round; who begins changes from round to round."""
+    """The rate of each contender in each round. Everybody runs in every round; who begins changes from round to round.
+
+    What a contender goes on doing after its turn (filling its buffers) is waited for and counted as its time: else it would
+    slow the next one down, and begin its own next turn with work done for nothing.
+    """
     names = list(contenders)
     rates: Rates = {name: [] for name in names}
+    wait_until_idle()
     for round_number in range(rounds):
         for place in range(len(names)):
             name = names[(place + round_number) % len(names)]
-            rates[name].append(contenders[name]())
+            started = time.perf_counter()
+            rate = contenders[name]()
+            turn = time.perf_counter() - started
+            rates[name].append(rate * turn / (turn + wait_until_idle()))
     return rates
+
+
+def wait_until_idle() -> float:
+    """Wait until this process and its children compute nothing; returns for how many seconds they went on."""
+    started = last = time.perf_counter()
+    used = _cpu_seconds()
+    while last - started < LONGEST_AFTERMATH_SECONDS:
+        time.sleep(IDLE_SECONDS)
+        now, used_before = time.perf_counter(), used
+        used = _cpu_seconds()
+        if used - used_before < IDLE_SHARE * (now - last):
+            return last - started
+        last = now
+    return last - started
+
+
+def _cpu_seconds() -> float:
+    total = 0.0
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def ratio(rates: Rates, name: str, reference: str) -> Ratio:

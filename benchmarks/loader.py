@@ -54,11 +54,11 @@ def main() -> int:
         )
         cache = open_cache(prepare_corpus(config).folder)
         figures |= useful_shares(cache)
+        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` runs without it, too
+            figures |= preparing_rates(config, folder, rounds=7)
         figures |= loading_rates(
             cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
         )
-        if not arguments.quick:
-            figures |= preparing_rates(config, folder, rounds=7)
         figures |= growth(cache, folder, GROWTH_CLIPS[:2] if arguments.quick else GROWTH_CLIPS)
     write_json(arguments.json, figures)
     return 0

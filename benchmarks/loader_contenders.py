@@ -62,7 +62,7 @@ def on_the_fly_dataset(cache: Cache, plan: Plan, paths: list[str], with_librosa:
     dataset = dataset.shuffle(len(plan.clips), seed=plan.seed).repeat()
     dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     padded = ((shape.tokens,), (shape.frames, spec.n_mels), (), ())
-    return dataset.padded_batch(shape.rows, padded, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+    return dataset.padded_batch(shape.rows, padded, drop_remainder=True).prefetch(2)
 
 
 def dataset_contender(dataset: tf.data.Dataset, clips: int) -> Take:

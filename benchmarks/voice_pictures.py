@@ -1,6 +1,6 @@
-"""Draw what docs/voices.md shows of a run: its losses, and the alignment of held-out clips.
+"""Draw what the documentation shows: a run's losses, the alignment of held-out clips, and a sentence of the bundled voice.
 
-python benchmarks/voice_pictures.py RUN_FOLDER OUT_FOLDER
+python benchmarks/voice_pictures.py OUT_FOLDER [RUN_FOLDER]
 """
 
 from __future__ import annotations
@@ -12,16 +12,43 @@ from pathlib import Path
 import numpy as np
 
 CLIPS = 3
+SENTENCE = "Good morning. The train leaves at nine."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="a run's folder, with log.jsonl and checkpoints")
     parser.add_argument("out", type=Path, help="folder for the pictures")
+    parser.add_argument("run", type=Path, nargs="?", help="a run's folder, with log.jsonl and checkpoints")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    draw_losses(arguments.run / "log.jsonl", arguments.out / "training.png")
-    draw_alignments(arguments.run, arguments.out / "alignment.png")
+    draw_sentence(arguments.out / "spoken.png")
+    if arguments.run is not None:
+        draw_losses(arguments.run / "log.jsonl", arguments.out / "training.png")
+        draw_alignments(arguments.run, arguments.out / "alignment.png")
+
+
+def draw_sentence(out: Path) -> None:
+    """Waveform and log-mel of what `myxtts say` writes."""
+    from matplotlib.figure import Figure
+
+    from myxtts.audio.mel import mel_numpy
+    from myxtts.synthesis.voice import Voice
+    from myxtts.synthesis.voice_folder import bundled_voice
+
+    voice = Voice.load(bundled_voice())
+    audio = voice.synthesize(SENTENCE)
+    figure = Figure(figsize=(9, 3.2), dpi=100)
+    wave, mel = figure.subplots(2, 1, sharex=True, height_ratios=(1, 3))
+    wave.plot(np.arange(len(audio.samples)) / audio.sample_rate, audio.samples, linewidth=0.4)
+    wave.set_axis_off()
+    mel.imshow(
+        mel_numpy(audio.samples, voice.mel).T,
+        origin="lower", aspect="auto", extent=(0, audio.seconds, 0, voice.mel.n_mels),
+    )  # fmt: skip
+    mel.set_xlabel("seconds")
+    mel.set_ylabel("mel band")
+    figure.tight_layout()
+    figure.savefig(out)
 
 
 def draw_losses(log: Path, out: Path) -> None:
