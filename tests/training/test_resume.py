@@ -14,7 +14,8 @@ from tests.data.tiny_corpus import make_corpus
 from tests.training.child_run import finish, losses_of, start
 from tests.training.small_runs import quiet_display, small_config, text_of
 
-STEPS = 24
+STEPS = 64
+"""Fifty and more after the last checkpoint before a run dies."""
 
 
 class Killed(BaseException):
