@@ -18,8 +18,9 @@ from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.cache_location import Progress, find_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
-from myxtts.data.plan import Plan, build_plan, plan_kind
+from myxtts.data.plan import AUTOMATIC_BATCH_SIZE, Plan, build_plan, plan_kind
 from myxtts.data.prepare import prepare_corpus
+from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.data.statistics import Subset, get_statistics, subset_clips
 from myxtts.data.verify import VerifyReport, verify_and_fix_cache
 from myxtts.errors import ConfigError, CorpusError
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 SUBSETS = ("train", "validation", "all")
-AUTOMATIC_BATCH_SIZE = 16
-"""`batch_size: auto` is measured by the trainer; here it is what the configuration has by default."""
 
 
 class LJSpeechDataset:
@@ -45,19 +44,26 @@ class LJSpeechDataset:
         """`data_path` None: `config.train_data`, or the bundled prompts. `progress(stage, done, total)` shows preparing."""
         if subset not in SUBSETS:
             raise ConfigError(f"Unknown subset. Received: {subset!r}. Expected one of: {', '.join(SUBSETS)}.")
-        self.data_path, self.subset = data_path, subset
+        self.subset = subset
         self.config = config if config is not None else DataConfig()
+        if data_path is not None:
+            self.config = dataclasses.replace(self.config, train_data=str(data_path))
         self._progress = progress
 
     @cached_property
     def cache(self) -> Cache:
         """The prepared cache; preparing happens here, once."""
-        return open_cache(prepare_corpus(self.config, self.data_path, progress=self._progress).folder)
+        return open_cache(prepare_corpus(self.config, progress=self._progress).folder)
+
+    @cached_property
+    def clip_table(self) -> Cache | RecordingTable:
+        """What batches are filled from: the cache, or the recordings themselves (`preprocessing_mode: runtime`)."""
+        return open_recordings(self.config) if self.config.preprocessing_mode == "runtime" else self.cache
 
     def clips(self) -> np.ndarray:
-        """Numbers in the cache of the subset's clips that are within the configured limits: int32, ascending."""
-        usable, _ = usable_clips(self.cache, self.config.max_text_length, self._max_mel_frames())
-        return np.intersect1d(usable, subset_clips(self.cache, self.subset))
+        """Numbers in `clip_table` of the subset's clips that are within the configured limits: int32, ascending."""
+        usable, _ = usable_clips(self.clip_table, self.config.max_text_length, self._max_mel_frames())
+        return np.intersect1d(usable, subset_clips(self.clip_table, self.subset))
 
     def plan(self, seed: int = 1234, full: bool = True) -> Plan:
         """The plan of the subset's batches; `full` False: a plan with one clip a row."""
@@ -69,13 +75,13 @@ class LJSpeechDataset:
                     "Use create_tf_dataset(full=True), or data.plan: fixed, buckets or dynamic."
                 )
             kind = "fixed"
-        clips = self.clips()
+        clips, table = self.clips(), self.clip_table
         if not len(clips):
-            raise CorpusError(f"No clip of the subset {self.subset!r} in {self.cache.folder} is within the limits.")
+            raise CorpusError(f"No clip of the subset {self.subset!r} in {self.clip_table.folder} is within the limits.")
         return build_plan(
             kind,
-            self.cache.frame_counts,
-            self.cache.token_counts,
+            table.frame_counts,
+            table.token_counts,
             clips=clips,
             batch_size=AUTOMATIC_BATCH_SIZE if self.config.batch_size == "auto" else self.config.batch_size,
             max_text_length=self.config.max_text_length,
@@ -83,8 +89,8 @@ class LJSpeechDataset:
             num_buckets=self.config.num_buckets,
             gap_frames=self.config.gap_frames,
             gap_tokens=self.config.gap_tokens,
-            n_mels=self.cache.mel.n_mels,
-            reference_frames=self.config.reference_frames if len(self.cache.speakers) > 1 and full else 0,
+            n_mels=table.mel.n_mels,
+            reference_frames=self.config.reference_frames if len(table.speakers) > 1 and full else 0,
             seed=seed,
         )
 
@@ -98,7 +104,7 @@ class LJSpeechDataset:
         from myxtts.data.tf_native_loader import LoaderOptions, made_ready
 
         plan = self.plan(seed, full)
-        reader = SegmentReader(self.cache, plan, self.config, plan.clips)
+        reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
         dataset = None
         for pass_number in range(passes):
             segment = dataclasses.replace(plan, seed=seed + pass_number).single_pass()
@@ -117,12 +123,11 @@ class LJSpeechDataset:
 
     def verify_and_fix_cache(self, fix: bool = True) -> VerifyReport:
         """Check the prepared cache record by record, and repair what is damaged."""
-        location = find_cache(self.config, self.data_path, self._progress)
+        location = find_cache(self.config, None, self._progress)
         report = verify_and_fix_cache(
             location.folder,
             fix,
             config=self.config,
-            data_folder=self.data_path,
             expected_settings=location.settings.to_dict(),
             progress=self._progress,
         )
@@ -132,7 +137,7 @@ class LJSpeechDataset:
 
     def _max_mel_frames(self) -> int:
         return resolved_max_mel_frames(
-            self.cache, self.config.max_mel_frames, self.config.max_text_length, plan_kind(self.config)
+            self.clip_table, self.config.max_mel_frames, self.config.max_text_length, plan_kind(self.config)
         )
 
 

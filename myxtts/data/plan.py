@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 PLAN_KINDS = ("fixed", "buckets", "packed", "dynamic")
+AUTOMATIC_BATCH_SIZE = DataConfig().batch_size
+"""`batch_size: auto` where it has not been measured."""
 SAMPLE_CLIPS = 20_000
 """Clips from which the sizes of a packed row are derived."""
 SPARE_ROWS = 0.005

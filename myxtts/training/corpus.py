@@ -12,7 +12,7 @@ from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection
-from myxtts.data.plan import Plan, build_plan, plan_kind, with_clips
+from myxtts.data.plan import AUTOMATIC_BATCH_SIZE, Plan, build_plan, plan_kind, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
 from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
 from myxtts.data.recordings import RecordingTable, open_recordings
@@ -24,8 +24,6 @@ RUNTIME_NOTICE = (
     "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analysed again in every pass. This is "
     "slower than the prepared cache; leave the flag out to use it."
 )
-AUTOMATIC_BATCH_SIZE = 16
-"""`batch_size: auto` until it has been measured."""
 
 
 @dataclass(frozen=True)

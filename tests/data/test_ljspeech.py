@@ -35,6 +35,15 @@ def test_a_batch_unpacks_as_text_mel_and_their_lengths(corpus):
     assert (mel_lengths.shape, mel_lengths.dtype.name) == ((4,), "int32")
 
 
+@pytest.mark.parametrize("way", [{"use_tf_native_loading": False}, {"preprocessing_mode": "runtime"}])
+def test_the_other_ways_of_loading_give_the_batches_of_the_cache(corpus, way):
+    expected = list(dataset(corpus).create_tf_dataset())
+    found = list(dataset(corpus, **way).create_tf_dataset())
+    for batches in zip(found, expected, strict=True):
+        for one, other in zip(*batches, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-3)
+
+
 def test_the_shapes_are_static(corpus):
     spec = dataset(corpus, pad_to_fixed_length=True).create_tf_dataset().element_spec
     assert [each.shape.as_list() for each in spec] == [[4, 40], [4, 96, 80], [4], [4]]
