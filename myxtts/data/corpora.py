@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
-from myxtts.audio.files import probe_audio
+from myxtts.audio.files import probe_audio, read_audio, resample, write_audio
 from myxtts.data.asterisk import build_asterisk_corpus
 from myxtts.data.corpus_writer import CorpusSummary, Line, finish_corpus, make_folder
 from myxtts.data.folder_index import AUDIO_EXTENSIONS
 from myxtts.data.utterance import Rejection
 from myxtts.errors import AudioError, CorpusError
 
-__all__ = ["CorpusSummary", "build_asterisk_corpus", "build_folder_corpus", "bundled_corpus"]
+__all__ = ["CorpusSummary", "build_asterisk_corpus", "build_folder_corpus", "bundled_corpus", "write_wav_corpus"]
 
 
 def bundled_corpus() -> Path:
@@ -64,6 +65,17 @@ def build_folder_corpus(
         )
     make_folder(target)
     return finish_corpus(target, lines, rejected)
+
+
+def write_wav_corpus(folder: Path, clips: Iterable[tuple[Path, str]], sample_rate: int) -> None:
+    """Recordings and their texts as an LJSpeech folder of 16-bit WAV at one rate (Hz), which every way of loading can read."""
+    make_folder(folder / "wavs")
+    lines = []
+    for number, (path, text) in enumerate(clips):
+        samples, file_rate = read_audio(path)
+        write_audio(folder / "wavs" / f"clip{number:04d}.wav", resample(samples, file_rate, sample_rate), sample_rate)
+        lines.append(f"clip{number:04d}|{text}\n")
+    (folder / "metadata.csv").write_text("".join(lines), encoding="utf-8")
 
 
 def _read_pair(

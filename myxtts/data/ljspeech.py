@@ -77,7 +77,9 @@ class LJSpeechDataset:
             kind = "fixed"
         clips, table = self.clips(), self.clip_table
         if not len(clips):
-            raise CorpusError(f"No clip of the subset {self.subset!r} in {self.clip_table.folder} is within the limits.")
+            raise CorpusError(
+                f"No clip of the subset {self.subset!r} in {self.clip_table.folder} is within the limits."
+            )
         return build_plan(
             kind,
             table.frame_counts,

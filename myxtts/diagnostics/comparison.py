@@ -7,6 +7,7 @@ so that whatever else the machine does hits all of them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import statistics
 import tempfile
@@ -15,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import soundfile
-
 from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.data.corpora import write_wav_corpus
 from myxtts.data.feed import Feed
 from myxtts.data.source import read_source
-from myxtts.diagnostics.trial import run_trial, trial_trainer
+from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
 from myxtts.training.corpus import TrainingCorpus, open_corpus
+from myxtts.training.trainer import XTTSTrainer
 
 ROUNDS = 3
 CLIPS = 200
@@ -51,7 +52,7 @@ def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) ->
 def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
     """Clips a second into batches of the promised fixed shape, by way of loading: the loaders that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:
-        _write_wavs(config.data, Path(folder) / "corpus")
+        _write_wavs(config, Path(folder) / "corpus")
         data = dataclasses.replace(
             config.data, train_data=str(Path(folder) / "corpus"), val_data=None, cache_dir=str(Path(folder) / "cache"),
             pad_to_fixed_length=True, plan="fixed", max_mel_frames=FRAMES, preprocessing_mode="precompute",
@@ -74,29 +75,46 @@ def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
 def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[Row]:
     """Useful frames a second of real training steps, by plan, and the default plan with and without XLA."""
     plans = {"one fixed shape": "fixed", "buckets": "buckets", "packed rows": "packed"}
-    speeds: dict[str, list[float]] = {}
-    for name, kind in plans.items():
-        announce(f"Training steps, {name} ...")
-        data = dataclasses.replace(config.data, plan=kind, pad_to_fixed_length=kind == "fixed", num_buckets=4)
-        speeds[name] = [_useful_frames_per_second(dataclasses.replace(config, data=data), steps)]
-    rows = _rows("shapes", speeds, "useful frames/s")
-    speeds = {}
-    for name, uses_xla in {"without XLA": False, "with XLA": True}.items():
-        announce(f"Training steps, {name} ...")
-        training = dataclasses.replace(config.training, enable_xla_compilation=uses_xla)
-        speeds[name] = [_useful_frames_per_second(dataclasses.replace(config, training=training), steps)]
-    return rows + _rows("XLA", speeds, "useful frames/s")
+    by_plan = {
+        name: dataclasses.replace(
+            config, data=dataclasses.replace(config.data, plan=kind, pad_to_fixed_length=kind == "fixed", num_buckets=4)
+        )
+        for name, kind in plans.items()
+    }
+    by_compiler = {
+        name: dataclasses.replace(
+            config, training=dataclasses.replace(config.training, enable_xla_compilation=uses_xla)
+        )
+        for name, uses_xla in {"without XLA": False, "with XLA": True}.items()
+    }
+    return [
+        *_rows("shapes", _training_speeds(by_plan, steps, announce), "useful frames/s"),
+        *_rows("XLA", _training_speeds(by_compiler, steps, announce), "useful frames/s"),
+    ]
 
 
-def _useful_frames_per_second(config: XTTSConfig, steps: int) -> float:
-    with trial_trainer(config) as trainer:
-        trainer.warm_up()
-        trial = run_trial(trainer, steps)
-        plan = trainer.corpus.plan
-        useful = plan.useful_share() * statistics.mean(shape.rows * shape.frames for shape in plan.shapes)
-        if len(plan.shapes) > 1:
-            useful = plan.mean_clips_per_batch() * float(trainer.corpus.cache.frame_counts[plan.clips].mean())
-        return useful * config.training.gradient_accumulation_steps / trial.summary.mean_seconds
+def _training_speeds(ways: dict[str, XTTSConfig], steps: int, announce: Announce) -> dict[str, list[float]]:
+    """Useful frames a second of each way, round by round."""
+    steps_of_round = max(COLD_STEPS + 3, steps // ROUNDS)
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    with contextlib.ExitStack() as stack:
+        trainers = {}
+        for name, config in ways.items():
+            announce(f"Compiling, {name} ...")
+            trainers[name] = stack.enter_context(trial_trainer(config))
+            trainers[name].warm_up()
+        for number in range(ROUNDS):
+            announce(f"Training steps, round {number + 1} of {ROUNDS} ...")
+            for name, trainer in trainers.items():
+                speeds[name].append(_useful_frames_per_second(trainer, steps_of_round))
+    return speeds
+
+
+def _useful_frames_per_second(trainer: XTTSTrainer, steps: int) -> float:
+    trial = run_trial(trainer, steps)
+    plan = trainer.corpus.plan
+    frames = plan.mean_clips_per_batch() * float(trainer.corpus.cache.frame_counts[plan.clips].mean())
+    return frames * trainer.config.training.gradient_accumulation_steps / trial.summary.mean_seconds
 
 
 def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[Row]:
@@ -115,17 +133,10 @@ def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float =
         return clips / (time.perf_counter() - start)
 
 
-def _write_wavs(data: DataConfig, folder: Path) -> None:
-    """Some clips of the corpus as 16-bit WAV at one rate, which all ways can read, with their texts."""
-    (folder / "wavs").mkdir(parents=True)
-    utterances = read_source(data).utterances
-    rates = [soundfile.info(str(one.path)).samplerate for one in utterances[:CLIPS]]
-    lines = []
-    for one, rate in zip(utterances, rates, strict=False):
-        samples, _ = soundfile.read(str(one.path), dtype="float32", always_2d=True)
-        if rate != rates[0] or len(samples) > FRAMES * data.hop_length // 2:
-            continue
-        name = f"clip{len(lines):03d}"
-        soundfile.write(folder / "wavs" / f"{name}.wav", samples.mean(axis=1), rate, subtype="PCM_16")
-        lines.append(f"{name}|{one.text}")
-    (folder / "metadata.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def _write_wavs(config: XTTSConfig, folder: Path) -> None:
+    """Some usable clips of the corpus as 16-bit WAV at its rate, which all ways can read, with their texts."""
+    corpus = open_corpus(dataclasses.replace(config.data, preprocessing_mode="precompute"), config.training)
+    paths = {one.id: one.path for one in read_source(config.data).utterances}
+    chosen = corpus.plan.clips[corpus.plan.frame_counts <= FRAMES // 2][:CLIPS].tolist()
+    clips = ((paths[corpus.cache.ids[clip]], corpus.cache.texts[clip]) for clip in chosen)
+    write_wav_corpus(folder, clips, corpus.cache.mel.sample_rate)

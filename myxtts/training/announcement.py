@@ -16,7 +16,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
     held_out = len(trainer.corpus.validation_plan.clips) if trainer.corpus.validation_plan else 0
     facts = {
         "Device": trainer.hardware.description,
-        "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment only",
+        "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment, gradients of SiLU, update",
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
         f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
