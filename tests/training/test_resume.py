@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from myxtts.data.prepare import prepare_corpus
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.training import checkpoint as checkpoint_module
 from myxtts.training.checkpoint import checkpoints_in, load_newest
@@ -26,6 +27,8 @@ class Killed(BaseException):
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, 12)
+    # Here, because two runs that start at once cannot both prepare it.
+    prepare_corpus(small_config(folder, folder).data)
     return folder
 
 
