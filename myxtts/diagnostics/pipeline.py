@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.dataset_stages import Stage as PipelineStage
@@ -171,7 +172,12 @@ def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same dataset with TensorFlow's own model of it running, which times its stages (the feed runs without)."""
     settings = tf.data.Options()
     settings.autotune.enabled = True
-    return dataset.with_options(settings)
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # TensorFlow warns that an option changes; it is meant to
+    try:
+        return dataset.with_options(settings)
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _time_step(trainer: XTTSTrainer) -> float:
