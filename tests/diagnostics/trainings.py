@@ -1,6 +1,10 @@
-"""Small trainings for the tests of the diagnosis: each is healthy but for what a test adds."""
+"""Small trainings for the tests of the diagnosis, each healthy but for what a test adds; and what tests ask of a report."""
+
+import inspect
 
 import tensorflow as tf
+
+from myxtts.diagnostics.diseases import Disease
 
 
 class Trainable:
@@ -22,3 +26,17 @@ class Trainable:
 
     def dataset(self, batches: int = 30) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensors(self.batch()).repeat(batches).prefetch(2)
+
+
+def line_of(function, text: str) -> int:
+    """Number of the line of a function's source that holds a text."""
+    source, first = inspect.getsourcelines(function)
+    return next(first + number for number, line in enumerate(source) if text in line)
+
+
+def diseases(report) -> set[str]:
+    return {str(finding.disease) for finding in report.findings}
+
+
+def finding(report, disease: Disease):
+    return next(finding for finding in report.findings if finding.disease == disease)

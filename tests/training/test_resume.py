@@ -6,12 +6,10 @@ import signal
 
 import pytest
 
-from myxtts.data.prepare import prepare_corpus
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.training import checkpoint as checkpoint_module
 from myxtts.training.checkpoint import checkpoints_in, load_newest
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import make_corpus
 from tests.training.child_run import finish, losses_of, start
 from tests.training.small_runs import quiet_display, small_config, text_of
 
@@ -21,15 +19,6 @@ STEPS = 64
 
 class Killed(BaseException):
     """Ends a run where it is, as a kill would: nothing is caught, nothing is saved."""
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, 12)
-    # Here, because two runs that start at once cannot both prepare it.
-    prepare_corpus(small_config(folder, folder).data)
-    return folder
 
 
 def run_trainer(corpus, run, dies_at=None, data=None, **training):

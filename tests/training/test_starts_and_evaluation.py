@@ -11,13 +11,6 @@ from tests.training.small_runs import quiet_display, small_config, text_of
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, 12)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def finished(corpus, tmp_path_factory):
     """The folder of a run of a few steps."""
     run = tmp_path_factory.mktemp("finished")

@@ -18,17 +18,9 @@ from myxtts.training.autotune import (
 )
 from myxtts.training.corpus import RUNTIME_NOTICE
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 GIB = 2**30
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, 12)
-    return folder
 
 
 @pytest.fixture
