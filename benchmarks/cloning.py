@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +52,7 @@ def main() -> int:
     own, other = {}, {}
     for name in speakers:
         speaker = voice.clone(references[name].path)
-        native = Counter(one.language for one in source.utterances if one.speaker == name)
+        native = {one.language for one in source.utterances if one.speaker == name}
         for language in voice.languages:
             audios = voice.synthesize_many(texts[language], speaker=speaker, language=language)
             embedded = [encoder.embed(audio.samples, audio.sample_rate) for audio in audios]

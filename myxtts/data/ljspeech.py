@@ -18,7 +18,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.cache_location import Progress, find_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
-from myxtts.data.plan import AUTOMATIC_BATCH_SIZE, Plan, build_plan, plan_kind
+from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes
 from myxtts.data.prepare import prepare_corpus
 from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.data.statistics import Subset, get_statistics, subset_clips
@@ -77,23 +77,17 @@ class LJSpeechDataset:
             kind = "fixed"
         clips, table = self.clips(), self.clip_table
         if not len(clips):
-            raise CorpusError(
-                f"No clip of the subset {self.subset!r} in {self.clip_table.folder} is within the limits."
-            )
+            raise CorpusError(f"No clip of the subset {self.subset!r} in {table.folder} is within the limits.")
         return build_plan(
             kind,
             table.frame_counts,
             table.token_counts,
             clips=clips,
-            batch_size=AUTOMATIC_BATCH_SIZE if self.config.batch_size == "auto" else self.config.batch_size,
-            max_text_length=self.config.max_text_length,
             max_mel_frames=self._max_mel_frames(),
-            num_buckets=self.config.num_buckets,
-            gap_frames=self.config.gap_frames,
-            gap_tokens=self.config.gap_tokens,
             n_mels=table.mel.n_mels,
             reference_frames=self.config.reference_frames if len(table.speakers) > 1 and full else 0,
             seed=seed,
+            **plan_sizes(self.config),
         )
 
     def create_tf_dataset(self, full: bool = False, passes: int = 1, seed: int = 1234) -> tf.data.Dataset:

@@ -16,7 +16,7 @@ from myxtts.data.cache import Cache
 from myxtts.data.limits import automatic_limit, automatic_max_mel_frames, resolved_max_mel_frames, usable_clips
 from myxtts.data.notes import read_notes
 from myxtts.data.order import shuffled
-from myxtts.data.plan import build_plan
+from myxtts.data.plan import build_plan, plan_sizes
 from myxtts.errors import CorpusError
 
 Subset = Literal["train", "validation", "all"]
@@ -99,13 +99,9 @@ def padding_waste(cache: Cache, clips: np.ndarray, config: DataConfig, max_mel_f
             cache.frame_counts,
             cache.token_counts,
             clips=chosen,
-            batch_size=16 if config.batch_size == "auto" else config.batch_size,
-            max_text_length=config.max_text_length,
             max_mel_frames=max_mel_frames,
-            num_buckets=num_buckets,
-            gap_frames=config.gap_frames,
-            gap_tokens=config.gap_tokens,
             n_mels=cache.mel.n_mels,
+            **plan_sizes(config) | {"num_buckets": num_buckets},
         )
         waste[name] = 1.0 - plan.useful_share()
     return waste

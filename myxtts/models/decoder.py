@@ -31,9 +31,7 @@ class FlowBlock(keras.layers.Layer):
             2 * channels, kernel_initializer="zeros", dtype=self.dtype_policy, name="modulation"
         )
         self.modulation.build((None, None, TIME_CHANNELS))
-        self.widen = MaskedConv1D(
-            2 * channels, dilation=self.dilation, has_silu=True, dtype=self.dtype_policy, name="widen"
-        )
+        self.widen = MaskedConv1D(2 * channels, dilation=self.dilation, dtype=self.dtype_policy, name="widen")
         self.widen.build(input_shape)
         self.narrow = keras.layers.Dense(channels, kernel_initializer="zeros", dtype=self.dtype_policy, name="narrow")
         self.narrow.build((*input_shape[:-1], 2 * channels))

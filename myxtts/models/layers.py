@@ -40,14 +40,13 @@ class FrameNorm(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("myxtts")
 class MaskedConv1D(keras.layers.Layer):
-    """Convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters), if asked through a SiLU."""
+    """SiLU of a convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters)."""
 
-    def __init__(self, filters: int, kernel_size: int = 3, dilation: int = 1, has_silu: bool = False, **kwargs):
+    def __init__(self, filters: int, kernel_size: int = 3, dilation: int = 1, **kwargs):
         super().__init__(**kwargs)
         self.filters = filters
         self.kernel_size = kernel_size
         self.dilation = dilation
-        self.has_silu = has_silu
 
     def build(self, input_shape):
         shape = (self.kernel_size, input_shape[-1], self.filters)
@@ -62,12 +61,11 @@ class MaskedConv1D(keras.layers.Layer):
         if keep is not None:
             values *= tf.cast(keep, values.dtype)
         kernel, bias = tf.cast(self.kernel, values.dtype), tf.cast(self.bias, values.dtype)
-        convolved = tf.nn.conv1d(values, kernel, stride=1, padding="SAME", dilations=self.dilation)
-        return biased_silu(convolved, bias) if self.has_silu else tf.nn.bias_add(convolved, bias)
+        return biased_silu(tf.nn.conv1d(values, kernel, stride=1, padding="SAME", dilations=self.dilation), bias)
 
     def get_config(self):
         own = {"filters": self.filters, "kernel_size": self.kernel_size, "dilation": self.dilation}
-        return super().get_config() | own | {"has_silu": self.has_silu}
+        return super().get_config() | own
 
 
 @tf.custom_gradient

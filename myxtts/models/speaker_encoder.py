@@ -26,7 +26,7 @@ class SpeakerEncoder(keras.layers.Layer):
         self.stem.build((None, None, FRAMES_PER_STEP * input_shape[-1]))
         self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
         self.convolutions = [
-            MaskedConv1D(self.channels, has_silu=True, dtype=self.dtype_policy, name=f"convolution_{number}")
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
             for number in range(self.layers)
         ]
         self.output_projection = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="output")

@@ -23,7 +23,7 @@ class TextBlock(keras.layers.Layer):
         self.attention_norm = FrameNorm(dtype=self.dtype_policy, name="attention_norm")
         self.attention = ClipAttention(self.heads, dtype=self.dtype_policy, name="attention")
         self.convolution_norm = FrameNorm(dtype=self.dtype_policy, name="convolution_norm")
-        self.widen = MaskedConv1D(2 * channels, has_silu=True, dtype=self.dtype_policy, name="widen")
+        self.widen = MaskedConv1D(2 * channels, dtype=self.dtype_policy, name="widen")
         self.narrow = keras.layers.Dense(channels, dtype=self.dtype_policy, name="narrow")
         for layer in (self.attention_norm, self.attention, self.convolution_norm, self.widen):
             layer.build(input_shape)
@@ -96,7 +96,7 @@ class DurationPredictor(keras.layers.Layer):
     def build(self, input_shape):
         hidden = (*input_shape[:-1], self.channels)
         self.convolutions = [
-            MaskedConv1D(self.channels, has_silu=True, dtype=self.dtype_policy, name=f"convolution_{number}")
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
             for number in range(self.layers)
         ]
         self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]

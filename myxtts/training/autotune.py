@@ -23,10 +23,11 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed
+from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.device import MachineSampler
-from myxtts.training.corpus import AUTOMATIC_BATCH_SIZE, TrainingCorpus, open_corpus
+from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.levels import resolve_optimization
 from myxtts.training.state import TrainState

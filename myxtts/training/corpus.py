@@ -12,7 +12,7 @@ from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection
-from myxtts.data.plan import AUTOMATIC_BATCH_SIZE, Plan, build_plan, plan_kind, with_clips
+from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
 from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
 from myxtts.data.recordings import RecordingTable, open_recordings
@@ -58,20 +58,15 @@ def open_corpus(
     max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length, plan_kind(data))
     clips, left_out = usable_clips(cache, data.max_text_length, max_mel_frames)
     held_out = cache.is_validation[clips]
-    if data.batch_size != "auto":
-        batch_size = data.batch_size
-    sizes = {
-        "batch_size": batch_size or AUTOMATIC_BATCH_SIZE,
-        "max_text_length": data.max_text_length,
+    sizes = plan_sizes(data) | {
         "max_mel_frames": max_mel_frames,
-        "num_buckets": data.num_buckets,
-        "gap_frames": data.gap_frames,
-        "gap_tokens": data.gap_tokens,
         "n_mels": cache.mel.n_mels,
         "reference_frames": data.reference_frames if len(cache.speakers) > 1 else 0,
         "seed": training.seed,
         "replicas": replicas,
     }
+    if data.batch_size == "auto" and batch_size is not None:
+        sizes["batch_size"] = batch_size
     if not (~held_out).any():
         raise CorpusError(
             f"No clip of {data_folder} is left for training: {len(clips)} usable clips are all held out. "

@@ -94,7 +94,7 @@ def attention_context():
 LAYERS = {
     "norm": (layers.FrameNorm(), (1, 16, 8), {}),
     "convolution": (layers.MaskedConv1D(6, dilation=2), (1, 16, 8), {"keep": tf.ones((1, 16, 1))}),
-    "convolution and SiLU": (layers.MaskedConv1D(6, has_silu=True), (1, 16, 8), {}),
+    "convolution of what is masked already": (layers.MaskedConv1D(6), (1, 16, 8), {}),
     "attention": (layers.ClipAttention(2), (1, 16, 8), {"context": attention_context()}),
     "text block": (
         text_encoder.TextBlock(2, 0.1),
