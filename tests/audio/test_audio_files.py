@@ -67,6 +67,15 @@ def test_every_format_is_read_as_mono(tmp_path, container, coding, tolerance, ch
     assert probe_audio(path) == (len(samples), RATE)
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_16_bit_samples_are_the_numbers_of_libsndfile(tmp_path, channels):
+    every_value = np.arange(-32768, 32768).astype(np.int16).reshape(-1, channels)
+    soundfile.write(tmp_path / "a.wav", every_value, RATE, "PCM_16")
+    expected, _ = soundfile.read(tmp_path / "a.wav", dtype="float32", always_2d=True)
+    samples, _ = read_audio(tmp_path / "a.wav")
+    np.testing.assert_array_equal(samples, expected.mean(axis=1))
+
+
 def test_channels_are_averaged(tmp_path):
     soundfile.write(tmp_path / "a.wav", np.stack([tone(), quiet(1.0)], axis=1), RATE, subtype="FLOAT")
     np.testing.assert_allclose(read_audio(tmp_path / "a.wav")[0], tone() / 2, atol=1e-6)
