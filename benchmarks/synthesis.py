@@ -1,13 +1,14 @@
 """How fast a voice speaks, starts, and forgets: `python benchmarks/synthesis.py [--voice DIR] [--vocoder] [--json FILE]`.
 
 Without a voice to measure (none given, none bundled) a network of the size `tiny` with random weights is measured: it costs the
-same. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on the recordings of the held-out clips:
-character errors of a recogniser (needs the extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
+same. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at least four
+words: character errors of a recogniser (needs the extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import subprocess
 import sys
@@ -24,12 +25,14 @@ from myxtts.audio.files import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig, ModelConfig
 from myxtts.data.corpora import bundled_corpus
-from myxtts.errors import VoiceError
+from myxtts.errors import AudioError, VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, save_voice
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
+FEWEST_WORDS = 4
+"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recogniser guesses."""
 SETTLED_AFTER = 100
 """Sentences after which memory is compared: by then every shape has been used."""
 
@@ -156,11 +159,18 @@ def vocoding(voice: Voice) -> dict[str, float]:
     import librosa
 
     from myxtts.evaluation.error_rates import count_errors, sum_errors
+    from myxtts.evaluation.figures import Share, measure
     from myxtts.evaluation.recognise import RECOGNISER_RATE, PocketsphinxRecogniser
 
     mel = MelSpec(RECOGNISER_RATE)
-    ids, texts = zip(*(line[:2] for line in metadata("metadata_eval.csv")), strict=True)
-    clips = [load_clip(path, DataConfig(), mel.sample_rate) for path in map(recording, ids)]
+    if voice.mel != mel:
+        raise VoiceError(f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}.")
+    texts, clips = [], []
+    for clip_id, text, *_ in metadata("metadata_eval.csv") + metadata("metadata_train.csv"):
+        if len(text.split()) >= FEWEST_WORDS:
+            with contextlib.suppress(AudioError):  # silence and what is too long, as in `prepare`
+                clips.append(load_clip(recording(clip_id), DataConfig(), mel.sample_rate))
+                texts.append(text)
     mels = [mel_numpy(clip, mel) for clip in clips]
 
     def by_librosa(frames: np.ndarray) -> np.ndarray:
@@ -169,22 +179,26 @@ def vocoding(voice: Voice) -> dict[str, float]:
         )
         return librosa.griffinlim(magnitude, n_iter=60, hop_length=mel.hop_length, n_fft=mel.n_fft, random_state=0)
 
-    if voice.mel != mel:
-        raise VoiceError(f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}.")
     contenders = {
         "cer_recordings": lambda: clips,
         "cer_vocoder": lambda: [voice.vocode(frames).samples for frames in mels],
         "cer_librosa_60": lambda: [by_librosa(frames) for frames in mels],
     }
-    figures = {}
+    figures, counts = {"vocoded_clips": len(clips)}, {}
     for name, sounds in contenders.items():
         started = time.perf_counter()
         audios = sounds()
         figures[name.replace("cer", "seconds")] = time.perf_counter() - started
         heard = PocketsphinxRecogniser().recognise(audios, mel.sample_rate)
-        counts = [count_errors(said, what, "en") for said, what in zip(texts, heard, strict=True)]
-        figures[name] = sum_errors(counts).character_error
-    return figures
+        counts[name] = [count_errors(said, what, "en") for said, what in zip(texts, heard, strict=True)]
+        figures[name] = sum_errors(counts[name]).character_error
+    difference = measure(
+        [
+            [Share(ours.character_edits - theirs.character_edits, ours.characters)]
+            for ours, theirs in zip(counts["cer_vocoder"], counts["cer_librosa_60"], strict=True)
+        ]
+    )
+    return figures | {f"vocoder_minus_librosa_{name}": value for name, value in vars(difference).items()}
 
 
 def metadata(name: str) -> list[list[str]]:

@@ -124,6 +124,8 @@ class ModelConfig:
     """Width of the speaker vector."""
     dropout: Fraction = 0.1
     """Share of text features dropped in training."""
+    decoder_dropout: Fraction = 0.0
+    """Share of the decoder's channels dropped in training, each for a whole clip."""
     condition_dropout: Fraction = 0.1
     """Share of clips whose speaker and language are hidden in training, so that both can be left out or guided."""
 

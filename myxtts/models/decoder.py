@@ -19,9 +19,10 @@ TIME_CHANNELS = 64
 class FlowBlock(keras.layers.Layer):
     """Norm modulated by the clip's condition, dilated convolution, projection, added back."""
 
-    def __init__(self, dilation: int, **kwargs):
+    def __init__(self, dilation: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
         self.dilation = dilation
+        self.dropout = dropout
 
     def build(self, input_shape):
         channels = input_shape[-1]
@@ -36,28 +37,31 @@ class FlowBlock(keras.layers.Layer):
         self.narrow = keras.layers.Dense(channels, kernel_initializer="zeros", dtype=self.dtype_policy, name="narrow")
         self.narrow.build((*input_shape[:-1], 2 * channels))
 
-    def call(self, values, condition, layout: RowLayout):
-        # All that can be is computed for each clip, not for each frame; spreading is also the mask.
+    def call(self, values, condition, layout: RowLayout, randomness):
+        # All that can be is computed for each clip, not for each frame; spreading is also the mask, and a channel is dropped
+        # for a whole clip.
         gain, shift = tf.split(self.modulation(condition), 2, axis=-1)
         gain = (1 + gain) * tf.cast(self.norm.scale, gain.dtype)
+        gain, shift = randomness.dropout_per_clip(self.path, (gain, shift), self.dropout)
         modulated = self.norm.unscaled(values) * layout.spread(gain) + layout.spread(shift)
         return values + self.narrow(self.widen(modulated))
 
     def get_config(self):
-        return super().get_config() | {"dilation": self.dilation}
+        return super().get_config() | {"dilation": self.dilation, "dropout": self.dropout}
 
 
 @keras.saving.register_keras_serializable("myxtts")
 class FlowDecoder(keras.layers.Layer):
     """Velocity (rows, frames, n_mels) at a flow time of each clip."""
 
-    def __init__(self, n_mels: int, channels: int, layers: int, dilations: tuple[int, ...], **kwargs):
+    def __init__(self, n_mels: int, channels: int, layers: int, dilations: tuple[int, ...], dropout: float, **kwargs):
         # Flow time stays float32 in mixed precision: its sines need more digits than half a float has.
         super().__init__(autocast=False, **kwargs)
         self.n_mels = n_mels
         self.channels = channels
         self.layers = layers
         self.dilations = tuple(dilations)
+        self.dropout = dropout
 
     def build(self, input_shape):
         features = (*input_shape[:-1], self.channels)
@@ -69,7 +73,7 @@ class FlowDecoder(keras.layers.Layer):
         self.time_hidden = keras.layers.Dense(TIME_CHANNELS, activation="silu", dtype=policy, name="time_hidden")
         self.time_hidden.build((None, None, TIME_CHANNELS))
         self.blocks = [
-            FlowBlock(self.dilations[number % len(self.dilations)], dtype=policy, name=f"block_{number}")
+            FlowBlock(self.dilations[number % len(self.dilations)], self.dropout, dtype=policy, name=f"block_{number}")
             for number in range(self.layers)
         ]
         for block in self.blocks:
@@ -85,17 +89,17 @@ class FlowDecoder(keras.layers.Layer):
         """The part of the input that is the same at every flow time, so that sampling computes it once."""
         return self.text_projection(text_features)
 
-    def call(self, projected_text, noisy, time, condition, layout: RowLayout):
+    def call(self, projected_text, noisy, time, condition, layout: RowLayout, randomness):
         """`noisy` (rows, frames, n_mels), `time` (rows, slots) in [0, 1], `condition` (rows, slots, TIME_CHANNELS)."""
         values = self.noisy_projection(noisy) + projected_text
         embedded = self.time_hidden(time_features(time)) + tf.cast(condition, values.dtype)
         for block in self.blocks:
-            values = block(values, embedded, layout=layout)
+            values = block(values, embedded, layout=layout, randomness=randomness)
         return self.output_projection(self.output_norm(values)) * layout.mask
 
     def get_config(self):
-        own = {"n_mels": self.n_mels, "channels": self.channels, "layers": self.layers}
-        return super().get_config() | own | {"dilations": list(self.dilations)}
+        own = ("n_mels", "channels", "layers", "dropout")
+        return super().get_config() | {name: getattr(self, name) for name in own} | {"dilations": list(self.dilations)}
 
 
 def time_features(time: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ one for all, of which each use begins at another row: drawing is what costs. Not
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -66,9 +67,21 @@ class ClipRandomness:
         """`values` (rows, size, channels) with a share of `rate` set to 0 and the rest scaled up."""
         if rate == 0 or not self.drops:
             return values
-        first_row = zlib.crc32(name.encode()) % TABLE_ROWS
         keep = self._keep_table(values.shape[-1], rate, values.dtype)
-        return values * tf.gather(keep, self._rows(layout, first_row))
+        return values * tf.gather(keep, self._rows(layout, _first_row(name)))
+
+    def dropout_per_clip(self, name: str, values: Sequence[tf.Tensor], rate: float) -> Sequence[tf.Tensor]:
+        """Each of `values` (rows, slots, channels) with the same share of `rate` set to 0 and the rest scaled up."""
+        if rate == 0 or not self.drops:
+            return values
+        keep = self._keep_table(values[0].shape[-1], rate, values[0].dtype)
+        kept = tf.gather(keep, tf.math.floormod(self._clips * CLIP_STRIDE + _first_row(name), TABLE_ROWS))
+        return [one * kept for one in values]
+
+
+def _first_row(name: str) -> int:
+    """Where a use of the table of dropout begins."""
+    return zlib.crc32(name.encode()) % TABLE_ROWS
 
 
 class NoRandomness:
@@ -77,4 +90,9 @@ class NoRandomness:
     def dropout(self, name: str, layout: RowLayout, values: tf.Tensor, rate: float) -> tf.Tensor:
         """`values` as they are."""
         del name, layout, rate
+        return values
+
+    def dropout_per_clip(self, name: str, values: Sequence[tf.Tensor], rate: float) -> Sequence[tf.Tensor]:
+        """`values` as they are."""
+        del name, rate
         return values

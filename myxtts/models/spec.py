@@ -32,6 +32,7 @@ class ModelSpec:
     decoder_layers: int
     speaker_channels: int = 96
     dropout: float = 0.1
+    decoder_dropout: float = 0.0
     condition_dropout: float = 0.1
     decoder_dilations: tuple[int, ...] = (1, 2, 4)
     """Cycled over the decoder's layers; the largest times the half-width of a kernel of 3 is what `gap_frames` must cover."""

@@ -79,6 +79,7 @@ class XTTS(keras.layers.Layer):
             self.spec.decoder_channels,
             self.spec.decoder_layers,
             self.spec.decoder_dilations,
+            self.spec.decoder_dropout,
             dtype=policy,
             name="decoder",
         )
@@ -152,7 +153,7 @@ class XTTS(keras.layers.Layer):
         time_of_frames = frames.spread(time[..., tf.newaxis])
         noisy = ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * mel) * frames.mask
         target = mel - (1 - SIGMA_MIN) * noise
-        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames)
+        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames, randomness)
         flow_errors = tf.reduce_mean(tf.square(velocity - target), axis=-1)
 
         losses = Losses(
@@ -163,12 +164,13 @@ class XTTS(keras.layers.Layer):
         predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
         return losses, Alignment(path, durations, predicted)
 
-    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout):
+    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness):
         """The decoder's answer (rows, frames, n_mels)."""
         projected = self.decoder.project_text(
             tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
         )
-        return self.decoder(projected, noisy, time, self.flow_condition(condition), layout=frames)
+        flow_condition = self.flow_condition(condition)
+        return self.decoder(projected, noisy, time, flow_condition, layout=frames, randomness=randomness)
 
     def normalise(self, mel: tf.Tensor) -> tf.Tensor:
         """Log-mel → zero mean and unit deviation in each band."""
@@ -226,7 +228,8 @@ class XTTS(keras.layers.Layer):
 
         def move(step, mel):
             time = tf.fill((rows, 1), tf.cast(step, tf.float32) * step_size)
-            return step + 1, mel + step_size * self.decoder(projected, mel, time, condition, layout=frames)
+            velocity = self.decoder(projected, mel, time, condition, layout=frames, randomness=NoRandomness())
+            return step + 1, mel + step_size * velocity
 
         start = (tf.zeros_like(num_steps), noise * temperature * frames.mask)
         _, mel = tf.while_loop(lambda step, _: step < num_steps, move, start)

@@ -18,15 +18,15 @@ def announce_run(trainer: XTTSTrainer) -> None:
         "Device": trainer.hardware.description,
         "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment, gradients of SiLU, update",
         "Precision": trainer.hardware.dtype_policy,
-        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {len(cache.speakers)} speakers, "
-        f"{len(cache.languages)} languages, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
-        "Set aside": trainer.corpus.set_aside or "nothing",
-        "Plan": f"{plan.kind}, {len(plan.shapes)} shapes ({plan.shapes[0]} first), {plan.useful_share():.0%} useful frames, "
+        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, speakers {len(cache.speakers)}, "
+        f"languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
+        "Not used": trainer.corpus.set_aside or "nothing",
+        "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",
         "Optimisation": f"{trainer.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
         f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
-        "Steps": f"{trainer.total_steps:,}, of {trainer.config.training.gradient_accumulation_steps} batches each",
+        "Steps": f"{trainer.total_steps:,}, batches a step {trainer.config.training.gradient_accumulation_steps}",
     }
     if not plan.is_static:
         facts["Cost of the plan"] = (

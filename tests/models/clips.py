@@ -86,6 +86,7 @@ def tiny_spec(num_speakers: int = 2, dropout: float = 0.0, dilations: tuple[int,
         decoder_layers=4,
         speaker_channels=8,
         dropout=dropout,
+        decoder_dropout=dropout,
         condition_dropout=dropout,
         decoder_dilations=dilations,
     )

@@ -72,6 +72,18 @@ def test_dropout_changes_the_losses(clips):
     assert any(not np.allclose(dropped[number][0], kept[number][0], rtol=1e-3) for number in kept)
 
 
+def test_the_decoder_drops_channels_by_a_share_of_its_own(clips):
+    model = tiny_model()
+    for block in model.decoder.blocks:
+        block.dropout = 0.3
+    batch = lay_out([clips], 80, 400, 6)
+    dropped, kept = results_of(model, batch, drops=True), results_of(model, batch, drops=False)
+    for number, ((flow, *others), _) in kept.items():
+        (dropped_flow, *dropped_others), _ = dropped[number]
+        assert not np.isclose(dropped_flow, flow, rtol=1e-3)
+        np.testing.assert_allclose(dropped_others, others, rtol=1e-5)
+
+
 def test_a_longer_row_changes_no_synthesised_frame(model, clips):
     clip = clips[0]
     vectors = model.speaker_vectors(tf.constant(clip.reference[np.newaxis]))

@@ -108,9 +108,13 @@ LAYERS = {
     ),
     "speaker": (speaker_encoder.SpeakerEncoder(8), (1, 16, 8), {}),
     "flow block": (
-        decoder.FlowBlock(2),
+        decoder.FlowBlock(2, 0.1),
         (1, 16, 8),
-        {"condition": tf.ones((1, 2, decoder.TIME_CHANNELS)), "layout": row_layout()},
+        {
+            "condition": tf.ones((1, 2, decoder.TIME_CHANNELS)),
+            "layout": row_layout(),
+            "randomness": NoRandomness(),
+        },
     ),
 }
 
