@@ -91,8 +91,8 @@ class VoiceDescription:
         """The network's dimensions, checked."""
         try:
             spec = TypeAdapter(ModelSpec).validate_json(json.dumps(self.model), strict=True)
-            if set(self.model) != set(spec.to_dict()):
-                raise ValueError(f"unknown entries {sorted(set(self.model) - set(spec.to_dict()))}")
+            if unknown := sorted(set(self.model) - set(spec.to_dict())):
+                raise ValueError(f"unknown entries {unknown}")
         except (ValidationError, ValueError, KeyError) as error:
             raise VoiceError(
                 f"voice.json does not describe a network that this version of MyXTTS has: {_short(error)}"

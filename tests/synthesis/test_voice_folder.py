@@ -114,6 +114,16 @@ def test_a_description_that_is_no_voice_is_told_in_one_line(voice, content):
     assert "\n" not in str(caught.value)
 
 
+def test_a_voice_from_before_a_setting_existed_gets_its_default(voice):
+    older = {name: value for name, value in describe().model.items() if name != "decoder_dropout"}
+    change_description(voice, model=older)
+    assert read_description(voice).model_spec() == describe().model_spec()
+
+
+def test_the_bundled_voice_is_one_of_this_version():
+    assert read_description(bundled_voice()).model_spec().n_mels == 80
+
+
 def test_a_newer_format_asks_for_an_update(voice):
     change_description(voice, format_version=99, something_new=True)
     with pytest.raises(VoiceError, match=r"format 99.*pip install -U"):
