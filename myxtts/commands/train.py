@@ -20,7 +20,7 @@ FLAGS = {
     "--epochs": ("training.epochs", int, "passes over the clips"),
     "--max-steps": ("training.max_steps", int, "stop after this many steps"),
     "--max-minutes": ("training.max_minutes", float, "stop after this many minutes"),
-    "--batch-size": ("data.batch_size", "auto or int", "clips a step, or auto"),
+    "--batch-size": ("data.batch_size", "auto or int", "clips a batch, or auto (measured with --auto-tune)"),
     "--grad-accum": ("training.gradient_accumulation_steps", int, "batches summed before an update"),
     "--num-workers": ("data.num_workers", "auto or int", "threads of the loader, processes of prepare"),
     "--prefetch-buffer-size": ("data.prefetch_buffer_size", "auto or int", "batches kept ready"),
@@ -50,7 +50,10 @@ SWITCHES = {
     "--enable-eager-debug": ({"training.enable_eager_debug": True}, "eager steps with numeric checks: slow"),
     "--enable-evaluation": ({"training.enable_evaluation": True}, "measure the voice while training"),
     "--deterministic": ({"training.deterministic": True}, "bit-identical losses on the same machine"),
-    "--auto-tune": ({"data.auto_tune_performance": True}, "measure loader settings at the start"),
+    "--auto-tune": (
+        {"data.auto_tune_performance": True},
+        "measure loader settings, and with --batch-size auto the clips a batch, at the start",
+    ),
 }
 
 
@@ -115,6 +118,10 @@ def run_train(arguments: argparse.Namespace) -> int:
     from myxtts.config.load import load_config
 
     config = load_config(arguments.config, overrides_of(arguments))
+    from myxtts.training.preflight import check_network, make_run_folders
+
+    check_network(config)
+    make_run_folders(config.training)
     from myxtts.runtime.startup import start_tensorflow
 
     start_tensorflow()

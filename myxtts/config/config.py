@@ -7,10 +7,12 @@ In: a YAML file and flags (flags win). Out: a frozen `XTTSConfig`, or one `Confi
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
 STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -19,6 +21,13 @@ NaturalInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Auto = Literal["auto"]
+
+
+def _device_name(name: str) -> str:
+    if re.fullmatch(r"auto|cpu|gpu(:\d+)?", name) is None:
+        raise PydanticCustomError("device", "auto, cpu, gpu or gpu:N")
+    return name
+
 
 MODEL_SIZES = ("tiny", "small", "normal", "big")
 
@@ -76,8 +85,8 @@ class DataConfig:
     max_mel_frames: Auto | PositiveInt = 800
     """Frames of the longest clip, and of a packed row; longer clips are set aside. Auto: from the corpus's statistics."""
     batch_size: Auto | PositiveInt = 32
-    """Clips a step. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
-    than 16 (docs/training.md). Auto: measured (auto_tune_performance)."""
+    """Clips a batch. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
+    than 16 (docs/training.md). Auto: measured with auto_tune_performance: true, else 32."""
     num_buckets: Annotated[int, Field(ge=1, le=64)] = 8
     """Shapes of the plan `buckets`."""
     gap_frames: PositiveInt = 4
@@ -86,8 +95,9 @@ class DataConfig:
     """Empty symbols between two texts of a packed row; one is what the convolutions over symbols reach."""
     reference_frames: Annotated[int, Field(ge=16, le=1024)] = 128
     """Frames of the reference clip that tells the speaker, in corpora of several speakers."""
-    num_workers: Auto | PositiveInt = "auto"
-    """Threads of the loader and processes of `prepare`. Auto: as many as there are cores."""
+    num_workers: Auto | Annotated[int, Field(ge=1, le=256)] = "auto"
+    """Threads of the loader and processes of `prepare`. Auto: as many as there are cores. At most 256, the cores of a large
+    machine: each process takes memory, and more of them than cores gain nothing."""
     prefetch_buffer_size: Auto | PositiveInt = "auto"
     """Batches kept ready. Auto: tf.data decides on the host, 2 on the device."""
     preprocessing_mode: Literal["auto", "precompute", "runtime"] = "auto"
@@ -106,7 +116,7 @@ class DataConfig:
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class ModelConfig:
-    """The network. `size` sets every dimension that is left null (`myxtts.models.sizes`)."""
+    """The network. `size` sets every dimension that is left null (`myxtts.models.spec.SIZES`)."""
 
     size: Literal["tiny", "small", "normal", "big"] = "tiny"
     """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M."""
@@ -170,7 +180,7 @@ class TrainingConfig:
     """Eager steps with numeric checks: slow, for finding a fault."""
     mixed_precision: Literal["off", "auto", "bfloat16", "float16"] = "auto"
     """Auto: bfloat16 or float16 where the device is faster with it, else off."""
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|gpu(:\d+)?)$")] = "auto"
+    device: Annotated[str, AfterValidator(_device_name)] = "auto"
     """auto: every local GPU, or the CPU; cpu; gpu; gpu:N."""
     threads: Auto | PositiveInt = "auto"
     """Threads of one operation. Auto: TensorFlow's choice."""

@@ -93,7 +93,8 @@ def _explain(section: str, error: ValidationError) -> list[str]:
     for problem in error.errors():
         field = str(problem["loc"][0])
         received[field] = problem["input"]
-        messages.setdefault(field, []).append(problem["msg"].removeprefix("Input should be ").replace("Input ", ""))
+        message = problem["msg"].removeprefix("Input should be ").replace("String should have", "a text of")
+        messages.setdefault(field, []).append(message)
         if problem["type"] == "unexpected_keyword_argument":
             messages[field] = [f"unknown name.{_nearest(field, _field_names(section), section)}"]
     return [

@@ -39,7 +39,7 @@ __all__ = [
 
 PLAN_KINDS = ("fixed", "buckets", "packed", "dynamic")
 AUTOMATIC_BATCH_SIZE = DataConfig().batch_size
-"""`batch_size: auto` where it has not been measured."""
+"""`batch_size: auto` where it is not measured (`auto_tune_performance: false`, or several machines); the trainer says so."""
 SAMPLE_CLIPS = 20_000
 """Clips from which the sizes of a packed row are derived."""
 SPARE_ROWS = 0.005

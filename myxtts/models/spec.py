@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from myxtts.config.config import ModelConfig
+from myxtts.errors import ConfigError
 
 SIZES = {
     "tiny": {"text_channels": 144, "text_layers": 4, "text_heads": 2, "decoder_channels": 192, "decoder_layers": 8},
@@ -45,15 +46,23 @@ class ModelSpec:
     @property
     def frame_reach(self) -> int:
         """Frames that the widest single convolution looks to each side."""
-        return max(self.decoder_dilations)
+        return max(self.decoder_dilations[: self.decoder_layers])
 
     @classmethod
     def from_config(
         cls, config: ModelConfig, *, num_symbols: int, num_languages: int, num_speakers: int, n_mels: int
     ) -> ModelSpec:
-        """The spec of a configured size for a corpus."""
+        """The spec of a configured size for a corpus; a `ConfigError` if its dimensions do not fit each other."""
         given = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
         dimensions = SIZES[given.pop("size")] | given
+        channels, heads = dimensions["text_channels"], dimensions["text_heads"]
+        if channels % (2 * heads):
+            suggested = -(-channels // (2 * heads)) * 2 * heads
+            raise ConfigError(
+                f"model.text_channels must be a multiple of twice model.text_heads. Received: {channels} channels and {heads} "
+                f"heads (model.size {config.size} sets what is null). Try model.text_channels: {suggested}, or "
+                f"model.text_heads: {SIZES[config.size]['text_heads']}."
+            )
         return cls(
             num_symbols=num_symbols,
             num_languages=num_languages,

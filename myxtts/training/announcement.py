@@ -18,9 +18,8 @@ def announce_run(trainer: XTTSTrainer) -> None:
         "Device": trainer.hardware.description,
         "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment, gradients of SiLU, update",
         "Precision": trainer.hardware.dtype_policy,
-        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, speakers {len(cache.speakers)}, "
-        f"languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
-        "Not used": trainer.corpus.set_aside or "nothing",
+        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
+        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
         "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",

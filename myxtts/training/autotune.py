@@ -26,10 +26,11 @@ from myxtts.data.feed import Feed
 from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.device import MachineSampler
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.levels import resolve_optimization
+from myxtts.training.memory import MemoryMeter
+from myxtts.training.preflight import check_network
 from myxtts.training.state import TrainState
 from myxtts.training.steps import METRICS, Steps
 
@@ -62,7 +63,7 @@ class StepTrial:
     batch_size: int
     useful_frames_per_second: float
     memory_bytes: int | None
-    """What the process or the device took in addition; None if it ran out."""
+    """The most that the process or the device took beyond what it held before the first trial; None if it ran out."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ def choose_loader(trials: Sequence[LoaderTrial]) -> tuple[int, int, str]:
     wanted = math.ceil(chosen.slowest_seconds / max(chosen.median_seconds, 1e-9))
     depth = min(max(wanted, PREFETCH_RANGE[0]), PREFETCH_RANGE[1])
     measured = ", ".join(f"{trial.threads}: {1e3 * trial.median_seconds:.2f} ms" for trial in trials)
+    named = "thread" if chosen.threads == 1 else "threads"
     reason = (
-        f"{chosen.threads} loader threads (a batch by threads: {measured}), {depth} batches kept ready (the slowest batch took "
+        f"{chosen.threads} loader {named} (a batch by threads: {measured}), {depth} batches kept ready (the slowest batch took "
         f"{1e3 * chosen.slowest_seconds:.2f} ms)"
     )
     return chosen.threads, depth, reason
@@ -127,7 +129,11 @@ def is_worth_trying_more(trials: Sequence[StepTrial], free_bytes: int) -> bool:
 def open_tuned_corpus(
     config: XTTSConfig, hardware: Hardware, announce: Callable[[str], None]
 ) -> tuple[XTTSConfig, TrainingCorpus]:
-    """The corpus of a run; with `auto_tune_performance` also the configuration with what was measured for it."""
+    """The corpus of a run; with `auto_tune_performance` also the configuration with what was measured for it.
+
+    A network that cannot be built, or that a packed row does not suit, is refused before anything is prepared.
+    """
+    check_network(config)
 
     def opened(batch_size: int | None = None) -> TrainingCorpus:
         told = announce if batch_size is None else None
@@ -135,6 +141,8 @@ def open_tuned_corpus(
 
     corpus = hardware.in_turn(opened)
     if not config.data.auto_tune_performance:
+        if config.data.batch_size == "auto":
+            announce(f"data.batch_size: auto is {AUTOMATIC_BATCH_SIZE} clips a batch; with --auto-tune it is measured.")
         return config, corpus
     tuned = tune(config, corpus, hardware, announce, opened)
     if config.data.batch_size == "auto":
@@ -184,15 +192,15 @@ def _measured(
         batch_size = AUTOMATIC_BATCH_SIZE
         reasons.append(f"{batch_size} clips a batch: not measured, because all workers need the same")
     elif data.batch_size == "auto":
-        free_bytes = free_memory_bytes()
+        memory = MemoryMeter()
         trials: list[StepTrial] = []
         for size in BATCH_SIZES:
             if size % hardware.replicas:
                 continue
-            trials.append(time_steps(config, hardware, reopen(size), size))
-            if not is_worth_trying_more(trials, free_bytes):
+            trials.append(time_steps(config, hardware, reopen(size), size, memory))
+            if not is_worth_trying_more(trials, memory.free_bytes):
                 break
-        batch_size, reason = choose_batch_size(trials, free_bytes)
+        batch_size, reason = choose_batch_size(trials, memory.free_bytes)
         reasons.append(reason)
         corpus = reopen(batch_size)
     if data.num_workers == "auto" or data.prefetch_buffer_size == "auto":
@@ -220,24 +228,16 @@ def time_loader(config: XTTSConfig, corpus: TrainingCorpus, threads: int) -> Loa
     return LoaderTrial(threads, ordered[len(ordered) // 2], ordered[-1])
 
 
-def time_steps(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, batch_size: int) -> StepTrial:
+def time_steps(
+    config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, batch_size: int, memory: MemoryMeter
+) -> StepTrial:
     """A few real steps of a network that is thrown away: useful frames/s, and the memory that they took."""
-    settings = resolve_optimization(config.training, config.model.size, 1000)
-    cache = corpus.cache
-    sizes = {"num_symbols": len(cache.symbols), "num_languages": len(cache.languages), "n_mels": cache.mel.n_mels}
-    spec = ModelSpec.from_config(config.model, num_speakers=len(cache.speakers), **sizes)
-    before = _used_bytes()
-    with hardware.strategy.scope():
-        model = XTTS(spec, dtype=hardware.dtype_policy)
-        model.build()
-        state = TrainState(model, settings.ema_decay > 0, hardware.uses_loss_scale)
-    steps = Steps(
-        state, settings, seed=0, strategy=hardware.strategy, uses_xla=hardware.uses_xla, graph_mode=hardware.graph_mode
-    )
+    memory.begin_trial()
     strategy = hardware.strategy if hardware.replicas > 1 else None
     frames = 0.0
     try:
-        with Feed(cache, corpus.plan, config.data, strategy=strategy) as feed:
+        steps = _steps_to_throw_away(config, hardware, corpus)
+        with Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
             for shape in corpus.plan.shapes if corpus.plan.is_static else ():
                 steps.warm_up(steps.train, shape)
             steps.learn([next(feed)]).numpy()
@@ -247,7 +247,21 @@ def time_steps(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, b
             seconds = time.perf_counter() - started
     except tf.errors.ResourceExhaustedError:
         return StepTrial(batch_size, 0.0, None)
-    return StepTrial(batch_size, frames / seconds, max(_used_bytes() - before, 0))
+    return StepTrial(batch_size, frames / seconds, memory.taken_bytes())
+
+
+def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus) -> Steps:
+    settings = resolve_optimization(config.training, config.model.size, 1000)
+    cache = corpus.cache
+    sizes = {"num_symbols": len(cache.symbols), "num_languages": len(cache.languages), "n_mels": cache.mel.n_mels}
+    spec = ModelSpec.from_config(config.model, num_speakers=len(cache.speakers), **sizes)
+    with hardware.strategy.scope():
+        model = XTTS(spec, dtype=hardware.dtype_policy)
+        model.build()
+        state = TrainState(model, settings.ema_decay > 0, hardware.uses_loss_scale)
+    return Steps(
+        state, settings, seed=0, strategy=hardware.strategy, uses_xla=hardware.uses_xla, graph_mode=hardware.graph_mode
+    )
 
 
 def machine_facts() -> dict[str, object]:
@@ -266,23 +280,6 @@ def machine_facts() -> dict[str, object]:
 def _thread_counts() -> list[int]:
     cores = len(os.sched_getaffinity(0))
     return sorted({1, 2, 4, 8, cores} & set(range(1, cores + 1)))
-
-
-def free_memory_bytes() -> int:
-    """Of the first GPU that trains, or of the machine."""
-    if tf.config.list_logical_devices("GPU"):
-        sampler = MachineSampler()
-        gpus = sampler.sample().gpus
-        sampler.close()
-        if gpus:
-            return gpus[0].memory_total_bytes - gpus[0].memory_used_bytes
-    return psutil.virtual_memory().available
-
-
-def _used_bytes() -> int:
-    if tf.config.list_logical_devices("GPU"):
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-    return psutil.Process().memory_info().rss
 
 
 def _remembered(path: Path) -> dict[str, dict]:

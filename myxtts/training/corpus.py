@@ -11,7 +11,6 @@ import numpy as np
 from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
-from myxtts.data.manifest import Rejection
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
 from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
@@ -36,7 +35,6 @@ class TrainingCorpus:
     validation_plan: Plan | None
     """None if no clip is held out."""
     max_mel_frames: int
-    left_out: list[Rejection]
     data_folder: Path
     set_aside: str
     """One line: how many clips cannot be used, by reason."""
@@ -67,10 +65,16 @@ def open_corpus(
     }
     if data.batch_size == "auto" and batch_size is not None:
         sizes["batch_size"] = batch_size
-    if not (~held_out).any():
+    if not len(clips):
         raise CorpusError(
-            f"No clip of {data_folder} is left for training: {len(clips)} usable clips are all held out. "
-            "Add recordings, or lower data.validation_share."
+            f"No clip of {data_folder} fits data.max_text_length ({data.max_text_length} symbols) and data.max_mel_frames "
+            f"({max_mel_frames} frames): the shortest text has {cache.token_counts.min()} symbols, the shortest clip "
+            f"{cache.frame_counts.min()} frames. Raise these limits."
+        )
+    if held_out.all():
+        raise CorpusError(
+            f"No clip of {data_folder} is left for training: {len(clips)} of {len(cache.frame_counts)} fit the "
+            "limits, and those are held out. Add recordings, raise data.max_mel_frames, or lower data.validation_share."
         )
     lengths = (cache.frame_counts, cache.token_counts)
     plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
@@ -79,7 +83,7 @@ def open_corpus(
     set_aside = (
         summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
     )
-    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, left_out, data_folder, set_aside, report)
+    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, set_aside, report)
 
 
 def _opened(

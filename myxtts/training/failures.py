@@ -64,5 +64,8 @@ def memory_advice(place: Place, message: str) -> str:
     advice = "Try --max-mel-frames lower or --model-size tiny"
     if place.clips_a_step is not None and place.clips_a_step >= 2:
         half = max(1, round(place.clips_a_step / 2))
-        advice = f"Try --batch-size {half} --grad-accum {2 * place.batches_a_step} (as many clips a step), or --batch-size auto"
+        advice = (
+            f"Try --batch-size {half} --grad-accum {2 * place.batches_a_step} (as many clips a step), or "
+            "--batch-size auto --auto-tune, which measures what fits"
+        )
     return f"Out of memory{asked} at step {place.step}: batches of {place.shape}, {place.parameters:,} parameters. {advice}."

@@ -1,0 +1,43 @@
+"""What can be refused before anything is prepared or compiled: configuration in, nothing or an error out. No TensorFlow."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.plan import plan_kind
+from myxtts.errors import ConfigError
+from myxtts.models.spec import ModelSpec
+
+
+def check_network(config: XTTSConfig) -> None:
+    """A `ConfigError` if the network cannot be built, or if it would look from one clip of a packed row into the next."""
+    # What the corpus counts is not known yet, and is not what is checked.
+    counts = {"num_symbols": 2, "num_languages": 1, "num_speakers": 1, "n_mels": config.data.n_mels}
+    reach = ModelSpec.from_config(config.model, **counts).frame_reach
+    if plan_kind(config.data) == "packed" and config.data.gap_frames < reach:
+        raise ConfigError(
+            f"data.gap_frames must be at least {reach}, the frames that the widest convolution of the decoder reaches: with "
+            f"fewer, the clips of a packed row mix. Received: {config.data.gap_frames}. Set data.gap_frames: {reach}, or "
+            "data.plan: buckets."
+        )
+
+
+def make_run_folders(training: TrainingConfig) -> None:
+    """Make the folders that a run writes to; a `ConfigError` if that cannot be, told now instead of at the first checkpoint."""
+    _make_writable("checkpoint_dir", training.checkpoint_dir)
+    if training.tensorboard_log_dir is not None:
+        _make_writable("tensorboard_log_dir", training.tensorboard_log_dir)
+
+
+def _make_writable(name: str, folder: str) -> None:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"training.{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a place "
+            f"where one can be made. Choose another with --{name.replace('_', '-')}."
+        ) from None
