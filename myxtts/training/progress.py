@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -29,12 +29,11 @@ class Progress:
     skipped_steps: int = 0
     duration_scale: float = 1.0
     """Frames of the held-out recordings over those predicted for them; what the mean of a logarithm leaves out."""
-    seconds_trained: float = 0.0
 
     @classmethod
     def restored(cls, values: Mapping[str, Any]) -> Progress:
-        """From a checkpoint."""
-        return cls(**values)
+        """From a checkpoint; what only an earlier version counted is left out."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
     def to_dict(self) -> dict[str, Any]:
         """For a checkpoint."""

@@ -78,7 +78,9 @@ def _is_listed(table: Mapping[str, set[str] | None], section: str, field: str) -
     return section in table and (table[section] is None or field in table[section])
 
 
-def read_saved(folder: Path, config: XTTSConfig, content_id: str, announce: Callable[[str], None]) -> Checkpoint | None:
+def read_saved(
+    folder: Path, config: XTTSConfig, facts: Mapping[str, Any], announce: Callable[[str], None]
+) -> Checkpoint | None:
     """The state to go on from, if `folder` holds one. Tells what changed; a `CheckpointError` if its weights do not fit."""
     saved, damaged = load_newest(folder)
     for line in damaged:
@@ -94,7 +96,7 @@ def read_saved(folder: Path, config: XTTSConfig, content_id: str, announce: Call
         )
     for change in (*changes.new_order, *changes.allowed):
         announce(f"Changed since the checkpoint: {change}")
-    if changes.new_order or saved.corpus["content_id"] != content_id:
+    if changes.new_order or saved.corpus["content_id"] != facts["content_id"]:
         announce("The batches are others than before: the data starts a new pass.")
         saved = saved.with_position((saved.position[0] + 1, 0))
     announce(f"Resuming at step {saved.step} from {folder}")

@@ -88,12 +88,15 @@ class TrainState:
             vectors["average"] = self.average.numpy()
         return vectors
 
-    def restore_vectors(self, vectors: dict[str, np.ndarray]) -> None:
-        """The inverse of `vectors`."""
+    def restore_vectors(self, vectors: dict[str, np.ndarray]) -> bool:
+        """The inverse of `vectors`. False if an average is wanted that they lack: it is then that of the current weights."""
         self.first_moment.assign(vectors["first_moment"])
         self.second_moment.assign(vectors["second_moment"])
-        if self.keeps_average:
-            self.average.assign(vectors["average"])
+        if not self.keeps_average:
+            return True
+        has_average = "average" in vectors
+        self.average.assign(vectors["average"] if has_average else self.layout.join(self.weights))
+        return has_average
 
     def flat_weights(self) -> np.ndarray:
         """The current weights as one vector."""

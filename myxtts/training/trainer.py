@@ -5,6 +5,7 @@ In: a configuration. Out: checkpoints, a log and a voice in `checkpoint_dir`, an
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +17,9 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.config.load import config_to_dict
 from myxtts.data.feed import Feed, validation_batches
 from myxtts.data.plan import Position
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, TrainingError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Retrace, RetraceWatch
@@ -35,14 +35,15 @@ from myxtts.training.logbook import Logbook
 from myxtts.training.progress import Progress, StopReason
 from myxtts.training.recorder import Recorder
 from myxtts.training.resume import read_saved, set_aside_run
-from myxtts.training.rows import batch_of_rows
+from myxtts.training.rows import batch_of_rows, split_rows
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
+from myxtts.training.snapshot import apply_snapshot, take_snapshot
 from myxtts.training.start import start_weights
 from myxtts.training.state import TrainState
-from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps
+from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
 from myxtts.training.summary import RunSummary, summarize_run
-from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice, speaker_vectors
+from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice
 
 Evaluate = Callable[[Path], dict[str, float]]
 """Measures the voice in a folder; handed in by the command line, so that training never imports evaluation."""
@@ -73,6 +74,7 @@ class XTTSTrainer:
         with explained_failures(self.place, self.hardware.cluster):
             self._set_up(starts_anew)
         self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
+        self._warm_kinds: set[str] = set()
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"):
@@ -80,41 +82,65 @@ class XTTSTrainer:
         config = self.config
         if starts_anew and self.hardware.is_chief:
             set_aside_run(self.folder, self.display.line)
-        content_id = self.corpus.cache.content_id
-        saved = None if starts_anew else read_saved(self.folder, config, content_id, self.display.line)
+        spec = self._spec()
+        self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
+        saved = None if starts_anew else read_saved(self.folder, config, self.facts, self.display.line)
         self.progress = Progress.restored(saved.progress) if saved else Progress()
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._open_feed(saved)
         with self.timers.stage("network"):
-            self._build()
+            self._build(spec)
             if saved:
-                self._restore(saved)
+                apply_snapshot(self.state, saved, self.display.line)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
-        self.facts = corpus_facts(self.state.model.spec, self.corpus.cache, config.data, self.corpus.data_folder)
         self.step = int(self.state.step.numpy())
         self.place.fill_in(
             self.step, self.corpus.plan, self.state.layout.size, config.training.gradient_accumulation_steps
         )
-        self.hardware.check_agreement(self.step, self.feed.position, content_id)
+        self.hardware.check_agreement(self.step, self.feed.position, self.corpus.cache.content_id)
 
     # --- the promised step methods --------------------------------------------------------------------------------
 
     def distributed_train_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
         """Learn from one padded batch (one clip a row) on all replicas; returns `steps.METRICS`."""
-        return self.steps.train(self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths)))
+        return self._learn_rows(split_rows(batch_of_rows(text, mel, text_lengths, mel_lengths), 1))
 
-    def train_step_with_accumulation(self, batches: Sequence[tuple]) -> tf.Tensor:
-        """Learn from several batches (each of the four tensors) as if they were one; returns `steps.METRICS`."""
-        return self.steps.accumulate([self.steps.replicated(batch_of_rows(*batch)) for batch in batches])
+    def train_step_with_accumulation(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
+        """The same, in `gradient_accumulation_steps` parts one after the other, whose gradients are summed."""
+        parts = self.config.training.gradient_accumulation_steps
+        return self._learn_rows(split_rows(batch_of_rows(text, mel, text_lengths, mel_lengths), parts))
+
+    def _learn_rows(self, batches: list[Batch]) -> tf.Tensor:
+        batches = [self.steps.replicated(batch) for batch in batches]
+        metrics = self.steps.learn(batches)
+        self.step += 1
+        self.watch_step(learning_kind(len(batches)), batches)
+        return metrics
 
     def validation_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
         """Measure one padded batch; returns `steps.VALIDATION_SUMS`."""
-        return self.steps.validate(self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths)))
+        batch = self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths))
+        sums = self.steps.local(self.steps.validate(batch))
+        self.watch_step("validation_step", [batch])
+        return sums
 
     def check_retracing(self) -> tuple[Retrace, ...]:
         """Everything that was traced or compiled again after the warm-up; empty is good."""
         return self.watch.retraces
+
+    def watch_step(self, kind: str, batches: Sequence[Batch]) -> None:
+        """Compare what a step traced, compiled and got with what was planned; the first of a kind that was not warmed up is."""
+        is_first = kind not in self._warm_kinds
+        self._warm_kinds.add(kind)
+        with self.watch.compiling() if is_first else contextlib.nullcontext():
+            for batch in batches:
+                name = f"{kind} {self.steps.shape_of(batch)}"
+                retrace = self.watch.observe(
+                    self.step, name, self.steps.local_batch(batch), self.steps.functions[name]
+                )
+                if retrace is not None:
+                    self.display.line(str(retrace))
 
     # --- the run --------------------------------------------------------------------------------------------------
 
@@ -135,17 +161,29 @@ class XTTSTrainer:
             with StopOnSignal() as stop, self.display.training(self.total_steps, self.step):
                 reason = self._loop(stop, started)
                 self.recorder.flush()
-                self.progress.seconds_trained += time.monotonic() - started
+                is_best = self._validate() if self._lacks_validation(reason) else False
                 checkpoint = self.save()
+                if is_best and checkpoint is not None and self._evaluate is None:
+                    mark_best(self.folder, checkpoint)
                 samples = self._speak(checkpoint) if checkpoint is not None else []
             outcome = "finished"
+        except TrainingError:  # the weights are those of the last good step
+            self._save_or_tell()
+            raise
         finally:
             self.feed.close()
             self.recorder.close(outcome)
         return summarize_run(self, reason, checkpoint, samples, time.monotonic() - started)
 
+    def _lacks_validation(self, reason: StopReason) -> bool:
+        """Whether the last weights are not validated yet, and there is time for it."""
+        is_validated = self.step % self.config.training.validation_interval == 0
+        return self.corpus.validation_plan is not None and not is_validated and reason is not StopReason.SIGNAL
+
     def _loop(self, stop: StopOnSignal, started: float) -> StopReason:
         training = self.config.training
+        if self.progress.is_out_of_patience(training.early_stopping_patience):
+            return StopReason.PATIENCE
         previous: tf.Tensor | None = None
         self.recorder.resume_clock()
         while self.step < self.total_steps:
@@ -190,11 +228,7 @@ class XTTSTrainer:
             [clips for batch in batches for clips in self.steps.clips_of(batch)],
             sum(s.rows * s.frames for s in shapes),
         )
-        retrace = self.watch.observe(
-            self.step, self.steps.name_of_step(shapes[0], len(batches)), self.steps.local_batch(batches[0])
-        )
-        if retrace is not None:
-            self.display.line(str(retrace))
+        self.watch_step(learning_kind(len(batches)), batches)
         if self.step % self.config.training.log_interval == 0:
             self.recorder.flush()
         wait, host, device = self.clock.finish(
@@ -297,10 +331,11 @@ class XTTSTrainer:
                     self.steps.warm_up(self.steps.validate, shape)
         for name, function in self.steps.functions.items():
             self.watch.add(name, function)
+            self._warm_kinds.add(name.split()[0])
         if self.corpus.plan.is_static:
+            kind = learning_kind(self.config.training.gradient_accumulation_steps)
             for shape in self.corpus.plan.shapes:
-                name = self.steps.name_of_step(shape, self.config.training.gradient_accumulation_steps)
-                self.watch.expect(name, self.steps.local_shape(shape).signature())
+                self.watch.expect(f"{kind} {shape}", self.steps.local_shape(shape).signature())
         self.watch.warmed_up()
 
     def warm_up_training(self) -> None:
@@ -310,14 +345,17 @@ class XTTSTrainer:
         with self.timers.stage("compile"):
             for number, shape in enumerate(shapes, 1):
                 seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
-                self.display.line(f"Compiled step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
+                done = "Compiled" if self.hardware.graph_mode else "Tried"
+                self.display.line(f"{done} step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
 
     def save(self) -> Path | None:
         """Write a checkpoint; None on a worker that is not the chief."""
         if not self.hardware.is_chief:
             return None
         with self.timers.stage("checkpoint"):
-            folder = save_checkpoint(self.folder, self._checkpoint())
+            position = self.feed.position
+            snapshot = take_snapshot(self.state, self.config, self.corpus, self.facts, self.progress, position)
+            folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder
 
@@ -329,50 +367,23 @@ class XTTSTrainer:
             self.display.line(f"Step {self.step}: {error} Training goes on.")
             return None
 
-    def _checkpoint(self) -> Checkpoint:
-        state = self.state
-        more = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
-        if state.model.spec.has_speakers:
-            with state.averaged():
-                more["speaker_vectors"] = speaker_vectors(
-                    state.model, self.corpus.cache, self.corpus.plan.clips, self.facts["reference_frames"]
-                )
-        return Checkpoint(
-            step=self.step,
-            position=self.feed.position,
-            arrays={"weights": state.flat_weights(), **state.vectors(), **more},
-            weight_names=state.names,
-            weight_shapes=[list(shape) for shape in state.layout.shapes],
-            scalars={name: float(variable.numpy()) for name, variable in state.scalars().items()},
-            config=config_to_dict(self.config),
-            corpus=self.facts,
-            progress=self.progress.to_dict(),
-        )
-
-    def _restore(self, saved: Checkpoint) -> None:
-        if saved.weight_names != self.state.names:
-            raise CheckpointError(f"The checkpoint in {self.folder} belongs to another network. Use --reset-training.")
-        self.state.assign_weights(saved.arrays["weights"])
-        self.state.restore_vectors(saved.arrays)
-        for name, variable in self.state.scalars().items():
-            variable.assign(tf.cast(saved.scalars[name], variable.dtype))
-        for name, variable in self.state.fixed_weights().items():
-            variable.assign(saved.arrays[f"fixed/{name}"])
-
     def _open_feed(self, saved: Checkpoint | None) -> Feed:
         position: Position = saved.position if saved else (0, 0)
         strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
         return Feed(self.corpus.cache, self.corpus.plan, self.config.data, position, strategy)
 
-    def _build(self) -> None:
-        config, cache = self.config, self.corpus.cache
-        spec = ModelSpec.from_config(
-            config.model,
+    def _spec(self) -> ModelSpec:
+        cache = self.corpus.cache
+        return ModelSpec.from_config(
+            self.config.model,
             num_symbols=len(cache.symbols),
             num_languages=len(cache.languages),
             num_speakers=len(cache.speakers),
             n_mels=cache.mel.n_mels,
         )
+
+    def _build(self, spec: ModelSpec) -> None:
+        config = self.config
         batches_per_pass = len(self.corpus.plan.rows_of_pass(0).rows) / self.corpus.plan.shapes[0].rows
         steps_per_pass = batches_per_pass / config.training.gradient_accumulation_steps
         self.total_steps = math.ceil(config.training.epochs * steps_per_pass)

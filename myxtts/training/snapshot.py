@@ -1,0 +1,59 @@
+"""Between a run and its checkpoint: the train state with all that belongs to it as plain data, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.data.plan import Position
+from myxtts.errors import CheckpointError
+from myxtts.training.checkpoint import Checkpoint
+from myxtts.training.corpus import TrainingCorpus
+from myxtts.training.progress import Progress
+from myxtts.training.state import TrainState
+from myxtts.training.voices import speaker_vectors
+
+
+def take_snapshot(
+    state: TrainState,
+    config: XTTSConfig,
+    corpus: TrainingCorpus,
+    facts: Mapping[str, Any],
+    progress: Progress,
+    position: Position,
+) -> Checkpoint:
+    """Everything that a run needs to go on from here, and its voice to speak; `facts` are those of `corpus_facts`."""
+    more = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
+    if state.model.spec.has_speakers:
+        with state.averaged():
+            more["speaker_vectors"] = speaker_vectors(
+                state.model, corpus.cache, corpus.plan.clips, facts["reference_frames"]
+            )
+    return Checkpoint(
+        step=int(state.step.numpy()),
+        position=position,
+        arrays={"weights": state.flat_weights(), **state.vectors(), **more},
+        weight_names=state.names,
+        weight_shapes=[list(shape) for shape in state.layout.shapes],
+        scalars={name: float(variable.numpy()) for name, variable in state.scalars().items()},
+        config=config_to_dict(config),
+        corpus=dict(facts),
+        progress=progress.to_dict(),
+    )
+
+
+def apply_snapshot(state: TrainState, saved: Checkpoint, announce: Callable[[str], None]) -> None:
+    """Bring `state` to where the checkpoint was taken."""
+    if saved.weight_names != state.names:
+        raise CheckpointError("The checkpoint belongs to another network. Use --reset-training.")
+    state.assign_weights(saved.arrays["weights"])
+    if not state.restore_vectors(saved.arrays):
+        announce("The checkpoint has no averaged weights: the average starts from its weights.")
+    for name, variable in state.scalars().items():
+        variable.assign(tf.cast(saved.scalars[name], variable.dtype))
+    for name, variable in state.fixed_weights().items():
+        variable.assign(saved.arrays[f"fixed/{name}"])
