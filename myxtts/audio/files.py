@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import os
 import struct
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,6 +32,10 @@ FORMATS = {
 }
 """Format names → libsndfile's container and coding. `raw` is 16-bit little-endian samples without a header."""
 MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+OGG_HIGHEST_RATE = 192_000
+"""Hz. Beyond 200 kHz libvorbis ends the process instead of refusing."""
+FLAC_HIGHEST_ODD_RATE = 65_535
+"""Hz. Above it a FLAC header counts in tens of Hz."""
 WRITE_SAMPLES = 1 << 15
 """Samples handed to an encoder at once: libvorbis keeps them on the stack, and a long clip would overflow it."""
 OGG_PAGE_BYTES = 27 + 255 + 255 * 255
@@ -51,18 +56,22 @@ UNREAD_FACTOR = 2.0
 """Files longer than this many times `max_seconds` are set aside without being decoded."""
 
 
-def read_audio(path: str | Path, longest_seconds: float | None = None) -> tuple[np.ndarray, int]:
+def read_audio(
+    path: str | Path, longest_seconds: float | None = None, first_seconds: float | None = None
+) -> tuple[np.ndarray, int]:
     """All samples of a file, channels averaged: float32 (samples,) in -1…1, and its sample rate in Hz.
 
-    A file that is longer than `longest_seconds` is refused before it is decoded.
+    A file that is longer than `longest_seconds` is refused before it is decoded; only `first_seconds` of it are decoded.
     """
     with _open_audio(path) as sound:
         seconds = sound.frames / sound.samplerate
         if longest_seconds is not None and seconds > longest_seconds:
             raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
         expected, rate = sound.frames, sound.samplerate
+        if first_seconds is not None:
+            expected = min(expected, round(first_seconds * rate))
         try:
-            samples = _read_samples(sound)
+            samples = _read_samples(sound, expected)
         except soundfile.LibsndfileError as error:
             raise AudioError(f"{path} breaks off: {error.error_string}", "cut off") from None
     if len(samples) < expected:
@@ -72,11 +81,11 @@ def read_audio(path: str | Path, longest_seconds: float | None = None) -> tuple[
     return samples, rate
 
 
-def _read_samples(sound: soundfile.SoundFile) -> np.ndarray:
-    """All samples as float32. NumPy converts those of 16 bits to the same numbers in a third of libsndfile's time."""
+def _read_samples(sound: soundfile.SoundFile, count: int) -> np.ndarray:
+    """The first samples as float32. NumPy converts those of 16 bits to the same numbers in a third of libsndfile's time."""
     if sound.subtype == "PCM_16":
-        return sound.read(dtype="int16") * np.float32(1 / 32768)
-    samples = sound.read(dtype="float32")
+        return sound.read(count, dtype="int16") * np.float32(1 / 32768)
+    samples = sound.read(count, dtype="float32")
     if not np.isfinite(samples).all():
         raise AudioError(f"{sound.name} holds samples that are not finite numbers (NaN or infinity).", "not finite")
     return samples
@@ -119,6 +128,8 @@ def _check_whole(path: str | Path) -> None:
         raise AudioError(f"{path} does not exist.", "missing") from None
     except OSError as error:
         raise AudioError(f"{path} cannot be read: {error.strerror}.", "missing") from None
+    except ValueError:
+        raise AudioError(f"{path!r:.80} is not a file's name: it holds a zero character.", "missing") from None
     if not is_whole:
         raise AudioError(f"{path} is cut off: it ends before the length that its header states.", "cut off")
 
@@ -206,6 +217,32 @@ def _block_energies(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndar
     return block, energies
 
 
+def check_rate(format: str, sample_rate: int) -> None:
+    """Raise an `AudioError` if a format has no such sample rate."""
+    if format == "mp3" and sample_rate not in MP3_RATES:
+        expected = f"MP3 has {', '.join(map(str, MP3_RATES))}; or write wav, flac or ogg."
+    elif format == "ogg" and sample_rate > OGG_HIGHEST_RATE:
+        expected = f"Ogg has up to {OGG_HIGHEST_RATE} Hz; or write wav or flac."
+    elif format == "flac" and sample_rate > FLAC_HIGHEST_ODD_RATE and sample_rate % 10:
+        expected = "FLAC has only tens of Hz there; or write wav."
+    else:
+        return
+    raise AudioError(f"{format} has no sample rate of {sample_rate} Hz. {expected}", "not audio")
+
+
+def path_beside(path: str | Path) -> Path:
+    """Where a file is written before it is renamed to `path`; short, because `path` may be as long as a name can be."""
+    path = Path(path)
+    name_sum = zlib.crc32(path.name.encode("utf-8", "surrogatepass"))
+    return path.with_name(f".{name_sum:08x}.{os.getpid()}.part")
+
+
+def discard(path: Path) -> None:
+    """Remove a file that was written beside its place, if it is still there."""
+    with suppress(OSError):  # the reason is told by whoever could not write it
+        path.unlink()
+
+
 def write_audio(
     target: str | Path | BinaryIO,
     samples: np.ndarray,
@@ -223,8 +260,7 @@ def write_audio(
         raise AudioError(
             f"Unknown audio format. Received: {name!r}. Expected one of: {', '.join(FORMATS)}.", "not audio"
         )
-    if name == "mp3" and sample_rate not in MP3_RATES:
-        raise AudioError(f"MP3 has no sample rate of {sample_rate} Hz. Expected one of: {MP3_RATES}.", "not audio")
+    check_rate(name, sample_rate)
     samples = np.asarray(samples, np.float32)
     if not np.isfinite(samples).all():
         raise AudioError("Samples to be written are not finite numbers (NaN or infinity).", "not finite")
@@ -232,14 +268,14 @@ def write_audio(
     if not is_path:
         target.write(encoded)
         return
-    beside = Path(target).with_name(f".{Path(target).name}.{os.getpid()}.part")
+    beside = path_beside(target)
     try:
         beside.write_bytes(encoded)
         os.replace(beside, target)
     except OSError as error:
         raise AudioError(f"{target} cannot be written: {error.strerror}.", "missing") from None
     finally:
-        beside.unlink(missing_ok=True)
+        discard(beside)
 
 
 def _encode(samples: np.ndarray, sample_rate: int, name: str, quality: float | None) -> bytes:

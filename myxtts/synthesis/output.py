@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from typing import BinaryIO
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import FORMATS, MP3_RATES, WRITE_SAMPLES
+from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, discard, path_beside
 from myxtts.errors import AudioError
+from myxtts.runtime.ending import held_back
 
 
 def resolve_format(path: str | Path | None, format: str | None) -> str:
@@ -36,14 +38,29 @@ def resolve_format(path: str | Path | None, format: str | None) -> str:
 
 def check_output(path: str | Path, format: str | None) -> str:
     """The format of a file that is to be written; an `AudioError` if there is no place for it."""
-    name, path = resolve_format(path, format), Path(path)
+    name = resolve_format(path, format)
+    check_place(path)
+    return name
+
+
+def check_place(path: str | Path) -> None:
+    """Raise an `AudioError` if no file can be written at `path`."""
+    path = Path(path)
+    try:
+        os.stat(path.parent)
+        is_replaceable = stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_replaceable = True  # nothing is there yet
+    except OSError as error:
+        raise AudioError(f"{str(path)!r:.80} cannot be written: {error.strerror}.", "missing") from None
+    except ValueError:
+        raise AudioError(f"{str(path)!r:.80} is not a file's name: it holds a zero character.", "missing") from None
     if not path.parent.is_dir():
         raise AudioError(f"The folder {path.parent} does not exist. Make it first.", "missing")
-    if path.exists() and not path.is_file():
+    if not is_replaceable:
         raise AudioError(f"{path} is not a file that can be replaced.", "missing")
     if not os.access(path.parent, os.W_OK):
         raise AudioError(f"The folder {path.parent} cannot be written to.", "missing")
-    return name
 
 
 class AudioFileWriter:
@@ -53,24 +70,31 @@ class AudioFileWriter:
         self.path = Path(path)
         self.sample_rate = sample_rate
         self.num_samples = 0
-        self._container, self._coding = FORMATS[check_output(path, format)]
-        if self._container == "MP3" and sample_rate not in MP3_RATES:
-            raise AudioError(f"MP3 has no sample rate of {sample_rate} Hz. Write wav, flac or ogg.", "not audio")
-        self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        name = check_output(path, format)
+        check_rate(name, sample_rate)
+        self._container, self._coding = FORMATS[name]
+        self._beside = path_beside(self.path)
 
     def __enter__(self) -> AudioFileWriter:
         try:
-            self._stream = _Stream(open(self._beside, "w+b"))
+            with held_back():
+                self._stream = _Stream(open(self._beside, "w+b"))
+                self._sound = soundfile.SoundFile(
+                    self._stream, "w", self.sample_rate, 1, self._coding, format=self._container
+                )
         except OSError as error:
             raise self._failure(error) from None
-        self._sound = soundfile.SoundFile(self._stream, "w", self.sample_rate, 1, self._coding, format=self._container)
+        except BaseException:  # a signal, too: nobody will leave what was not entered
+            discard(self._beside)
+            raise
         return self
 
     def write(self, samples: np.ndarray) -> None:
         """Append samples (samples,); louder ones than full scale are clipped."""
-        for start in range(0, len(samples), WRITE_SAMPLES):
-            self._sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
-        self._stream.flush()
+        with held_back():
+            for start in range(0, len(samples), WRITE_SAMPLES):
+                self._sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
+            self._stream.flush()
         if self._stream.error is not None:
             raise self._failure(self._stream.error)
         self.num_samples += len(samples)
@@ -78,17 +102,18 @@ class AudioFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._sound.close()
-            self._stream.close()
-            if kind is None and self._stream.error is not None:
-                raise self._failure(self._stream.error)
-            if kind is None:
-                os.replace(self._beside, self.path)
-        except OSError as failure:
-            raise self._failure(failure) from None
-        finally:
-            self._beside.unlink(missing_ok=True)
+        with held_back():
+            try:
+                self._sound.close()
+                self._stream.close()
+                if kind is None and self._stream.error is not None:
+                    raise self._failure(self._stream.error)
+                if kind is None:
+                    os.replace(self._beside, self.path)
+            except OSError as failure:
+                raise self._failure(failure) from None
+            finally:
+                discard(self._beside)
 
     def _failure(self, error: OSError) -> AudioError:
         return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")
@@ -138,8 +163,10 @@ class RawWriter:
 
     def write(self, samples: np.ndarray) -> None:
         """Send samples on their way."""
-        self._stream.write((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
-        self._stream.flush()
+        content = (np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes()
+        with _explained():
+            self._stream.write(content)
+            self._stream.flush()
         self.num_samples += len(samples)
 
 
@@ -159,6 +186,17 @@ def open_output(
             whole = Path(folder) / f"speech.{name}"
             with AudioFileWriter(whole, sample_rate, name) as writer:
                 yield writer
-            with whole.open("rb") as file:
+            with whole.open("rb") as file, _explained():
                 shutil.copyfileobj(file, stream)
-            stream.flush()
+                stream.flush()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of a stream as `AudioError`; a reader that left (BrokenPipeError) is for the command to take quietly."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise AudioError(f"Standard output cannot be written: {error.strerror}.", "missing") from None

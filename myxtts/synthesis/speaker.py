@@ -9,7 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.files import SILENT_PEAK, level_loudness, read_audio, resample, trim_silence
+from myxtts.audio.files import (
+    SILENT_PEAK,
+    discard,
+    level_loudness,
+    path_beside,
+    probe_audio,
+    read_audio,
+    resample,
+    trim_silence,
+)
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import AudioError, VoiceError
 from myxtts.synthesis.voice_folder import VoiceDescription
@@ -17,11 +26,16 @@ from myxtts.synthesis.voice_folder import VoiceDescription
 FORMAT = "myxtts-speaker"
 FORMAT_VERSION = 1
 SHORTEST_SECONDS = 1.0
-LONGEST_SECONDS = 3600.0
-"""Longer files are refused before they are decoded."""
+"""Of the whole file."""
+SHORTEST_SPEECH_SECONDS = 0.5
+"""What must be left of it without the silence at its ends: a file of 1 s has some, a click in silence has nothing else."""
+READ_SECONDS = 180.0
+"""Only so much of a file is decoded, whatever its length: enough for a minute of speech after a silence."""
 HEARD_SECONDS = 60.0
 """Of a long reference only its beginning is heard: a speaker is known by then."""
 MOST_BYTES = 1 << 20
+LARGEST_VALUE = 1e6
+"""Far beyond any value of a speaker vector; float32 can hold it."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +53,18 @@ class Speaker:
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "voice": self.voice,
-            "vector": [round(float(value), 7) for value in self.vector],
+            # Not rounded: the saved speaker sounds exactly like the cloned one.
+            "vector": [float(value) for value in self.vector],
         }
         path = Path(path)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        beside = path_beside(path)
         try:
             beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
             os.replace(beside, path)
         except OSError as error:
             raise VoiceError(f"The speaker {path} could not be written: {error.strerror}.") from None
         finally:
-            beside.unlink(missing_ok=True)
+            discard(beside)
 
     @classmethod
     def load(cls, path: str | Path) -> Speaker:
@@ -65,30 +80,54 @@ class Speaker:
             raise VoiceError(f"{path} is not a speaker. Expected a file written by `myxtts clone --save-speaker`.")
         if content.get("format_version") != FORMAT_VERSION:
             raise VoiceError(
-                f"{path} has speaker format {content.get('format_version')}; this version of MyXTTS reads {FORMAT_VERSION}."
+                f"{path} has speaker format {content.get('format_version')!r:.20}; this version of MyXTTS reads "
+                f"{FORMAT_VERSION}."
             )
         vector, voice = content.get("vector"), content.get("voice")
-        is_vector = isinstance(vector, list) and all(isinstance(value, int | float) for value in vector)
-        if not is_vector or not isinstance(voice, str) or not np.isfinite(np.asarray(vector, np.float32)).all():
+        is_vector = isinstance(vector, list) and vector and all(map(_is_vector_value, vector))
+        if not is_vector or not isinstance(voice, str):
             raise VoiceError(f"{path} is damaged: a speaker is a list of finite numbers and the name of a voice.")
         return cls(np.asarray(vector, np.float32), voice)
 
 
-def reference_pieces(path: str | Path, description: VoiceDescription, mel: MelSpec) -> np.ndarray:
-    """A recording as the speaker encoder learnt to hear it: log-mel (pieces, reference_frames, n_mels)."""
-    samples, file_rate = read_audio(path, LONGEST_SECONDS)
-    seconds = len(samples) / file_rate
+def _is_vector_value(value: object) -> bool:
+    return (
+        type(value) in (int, float) and abs(value) <= LARGEST_VALUE
+    )  # neither a bool nor NaN, which is not below anything
+
+
+def check_reference(path: str | Path) -> None:
+    """Raise an `AudioError` for a recording that is missing, unreadable or too short, without decoding it."""
+    samples, sample_rate = probe_audio(path)
+    _check_seconds(path, samples / sample_rate)
+
+
+def _check_seconds(path: str | Path, seconds: float) -> None:
     if seconds < SHORTEST_SECONDS:
         raise AudioError(
             f"{path} is {seconds:.2f} s short; a reference needs at least {SHORTEST_SECONDS:g} s of speech.",
             "too short",
         )
+
+
+def reference_pieces(path: str | Path, description: VoiceDescription, mel: MelSpec) -> np.ndarray:
+    """A recording as the speaker encoder learnt to hear it: log-mel (pieces, reference_frames, n_mels)."""
+    samples, file_rate = read_audio(path, first_seconds=READ_SECONDS)
+    _check_seconds(path, len(samples) / file_rate)
     peak = float(np.abs(samples).max())
     if peak < SILENT_PEAK:
-        raise AudioError(f"{path} is silent: its loudest sample is {peak:.1g} of full scale.", "silent")
+        where = f" in its first {READ_SECONDS:g} s" if len(samples) >= round(READ_SECONDS * file_rate) else ""
+        raise AudioError(f"{path} is silent{where}: its loudest sample is {peak:.1g} of full scale.", "silent")
     samples = resample(samples, file_rate, mel.sample_rate)
     if description.trim_silence_db is not None:
         samples = trim_silence(samples, mel.sample_rate, description.trim_silence_db)
+    seconds = len(samples) / mel.sample_rate
+    if seconds < SHORTEST_SPEECH_SECONDS:
+        raise AudioError(
+            f"{path} holds {seconds:.2f} s of sound between its silences; a reference needs at least "
+            f"{SHORTEST_SECONDS:g} s of speech.",
+            "too short",
+        )
     if description.loudness_db is not None:
         samples = level_loudness(samples, mel.sample_rate, description.loudness_db)
     return cut_reference(

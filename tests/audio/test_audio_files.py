@@ -135,9 +135,12 @@ def test_an_unknown_format_is_refused(tmp_path, target, format):
         write_audio(tmp_path / target, tone(), RATE, format)
 
 
-def test_mp3_refuses_a_rate_that_it_does_not_have(tmp_path):
-    with pytest.raises(AudioError, match="16000"):
-        write_audio(tmp_path / "clip.mp3", tone(), 17000)
+@pytest.mark.parametrize(
+    ("name", "rate", "expected"), [("mp3", 17000, "16000"), ("ogg", 384_000, "192000"), ("flac", 100_001, "tens")]
+)
+def test_a_format_refuses_a_rate_that_it_does_not_have(tmp_path, name, rate, expected):
+    with pytest.raises(AudioError, match=f"{rate} Hz.*{expected}"):
+        write_audio(tmp_path / f"clip.{name}", tone(), rate)
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path):
@@ -253,3 +256,18 @@ def test_unusable_clips_are_named_by_their_reason(tmp_path, samples, reason):
     write_audio(tmp_path / "a.wav", samples, RATE)
     config = DataConfig(min_seconds=0.3, max_seconds=3.0)
     assert reason_of(load_clip, tmp_path / "a.wav", config, RATE) == reason
+
+
+@pytest.mark.parametrize("name", ["clip.wav", "clip.flac", "clip.ogg"])
+def test_only_the_beginning_of_a_file_is_decoded_if_no_more_is_asked_for(tmp_path, name):
+    write_audio(tmp_path / name, tone(), RATE)
+    whole, _ = read_audio(tmp_path / name)
+    beginning, rate = read_audio(tmp_path / name, first_seconds=0.25)
+    assert rate == RATE
+    np.testing.assert_array_equal(beginning, whole[: RATE // 4])
+    np.testing.assert_array_equal(read_audio(tmp_path / name, first_seconds=1e6)[0], whole)
+
+
+def test_a_name_as_long_as_a_name_can_be_is_written(tmp_path):
+    write_audio(tmp_path / ("a" * 251 + ".wav"), tone(), RATE)
+    assert len(list(tmp_path.iterdir())) == 1

@@ -2,12 +2,16 @@
 
 import errno
 import io
+import os
+import signal
 
 import numpy as np
 import pytest
 import soundfile
 
 from myxtts.errors import AudioError
+from myxtts.runtime.ending import clean_end
+from myxtts.synthesis import output as output_module
 from myxtts.synthesis.output import AudioFileWriter, open_output
 
 
@@ -86,3 +90,59 @@ def test_standard_output_gets_a_whole_wav():
         output.write(speech())
     samples, rate = soundfile.read(io.BytesIO(stream.getvalue()))
     assert (len(samples), rate) == (8000, 16000)
+
+
+def test_a_name_as_long_as_a_name_can_be_is_written(tmp_path):
+    path = tmp_path / ("a" * 251 + ".wav")
+    with AudioFileWriter(path, 16000) as writer:
+        writer.write(speech())
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".wav", "a" * 300 + "/a.wav", "a\0b.wav"])
+def test_a_name_that_no_file_can_have_is_told(tmp_path, name):
+    with pytest.raises(AudioError, match=r"cannot be written|not a file's name"):
+        AudioFileWriter(tmp_path / name, 16000)
+
+
+@pytest.mark.parametrize(("name", "rate"), [("a.ogg", 384_000), ("a.mp3", 17_000), ("a.flac", 100_001)])
+def test_a_rate_that_the_format_lacks_is_told_and_leaves_nothing(tmp_path, name, rate):
+    with pytest.raises(AudioError, match=f"{rate} Hz"), AudioFileWriter(tmp_path / name, rate) as writer:
+        writer.write(speech())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["raw", "wav", "ogg"])
+def test_a_stream_that_is_full_is_one_error(format):
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(AudioError, match="Standard output cannot be written: No space left"),
+        open_output(None, 16000, format, full) as output,
+    ):
+        output.write(speech())
+
+
+def test_a_reader_that_left_is_for_the_command_to_take_quietly():
+    class Left(io.BytesIO):
+        def write(self, data):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError), open_output(None, 16000, "raw", Left()) as output:
+        output.write(speech())
+
+
+def test_a_signal_while_libsndfile_writes_ends_the_file_cleanly(tmp_path, monkeypatch):
+    flush = output_module._Stream.flush
+
+    def flush_and_be_told_to_end(stream):
+        os.kill(os.getpid(), signal.SIGTERM)
+        flush(stream)
+
+    monkeypatch.setattr(output_module._Stream, "flush", flush_and_be_told_to_end)
+    with (
+        pytest.raises(SystemExit),
+        clean_end(),
+        AudioFileWriter(tmp_path / "a.wav", 16000) as writer,
+    ):
+        writer.write(speech())
+    assert list(tmp_path.iterdir()) == []
