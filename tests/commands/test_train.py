@@ -133,3 +133,9 @@ def test_the_command_trains_prints_the_promised_lines_and_starts_anew_when_asked
     assert "Starting anew; the earlier run was moved to" in capsys.readouterr().out
     assert [path.name for path in run.glob("step-*")] == ["step-00000001"]
     assert (run / "before-reset-1" / "step-00000002" / "state.json").is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_prepared(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"training\.checkpoint_dir cannot be written to"):
+        run_train(parsed("--train-data", str(tmp_path / "no corpus"), "--checkpoint-dir", str(tmp_path / "file")))

@@ -92,3 +92,22 @@ def test_a_file_that_is_no_configuration_is_one_clear_error(tmp_path, content):
 def test_a_missing_file_is_one_clear_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "gpu", "gpu:3"])
+def test_devices_are_named_as_documented(device):
+    assert parse_config({"training": {"device": device}}).training.device == device
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value", "expected"),
+    [
+        ("training", "device", "tpu", r"must be auto, cpu, gpu or gpu:N\. Received: 'tpu'\."),
+        ("data", "language", "e", r"must be a text of at least 2 characters\. Received: 'e'\."),
+        ("data", "num_workers", 99999, r"must be 'auto' or less than or equal to 256\. Received: 99999\."),
+        ("data", "gap_tokens", 0, r"must be greater than or equal to 1\. Received: 0\."),
+    ],
+)
+def test_a_value_out_of_range_is_told_with_what_is_expected(section, field, value, expected):
+    with pytest.raises(ConfigError, match=rf"{section}\.{field}: {expected}"):
+        parse_config({section: {field: value}})

@@ -3,8 +3,9 @@
 import pytest
 
 from myxtts.data.prepare import prepare_corpus
+from myxtts.training.trainer import XTTSTrainer
 from tests.data.tiny_corpus import make_corpus
-from tests.training.small_runs import small_config
+from tests.training.small_runs import quiet_display, small_config
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +15,17 @@ def corpus(tmp_path_factory):
     make_corpus(folder, 12)
     prepare_corpus(small_config(folder, folder).data)
     return folder
+
+
+@pytest.fixture
+def make_trainer(corpus, tmp_path):
+    made = []
+
+    def make(data=None, **training):
+        trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", data, **training), display=quiet_display())
+        made.append(trainer)
+        return trainer
+
+    yield make
+    for trainer in made:
+        trainer.feed.close()

@@ -1,40 +1,18 @@
 """What the settings of a run do: each is seen in the trainer that it makes, not only in the configuration."""
 
-import json
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.config.config import TrainingConfig
 from myxtts.data.python_loader import NOTICE
-from myxtts.errors import TrainingError
-from myxtts.training.autotune import (
-    FILE_NAME,
-    LoaderTrial,
-    StepTrial,
-    choose_batch_size,
-    choose_loader,
-    is_worth_trying_more,
-)
-from myxtts.training.corpus import RUNTIME_NOTICE
-from myxtts.training.trainer import XTTSTrainer
-from tests.training.small_runs import quiet_display, small_config, text_of
-
-GIB = 2**30
-
-
-@pytest.fixture
-def make_trainer(corpus, tmp_path):
-    made = []
-
-    def make(data=None, **training):
-        trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", data, **training), display=quiet_display())
-        made.append(trainer)
-        return trainer
-
-    yield make
-    for trainer in made:
-        trainer.feed.close()
+from myxtts.errors import CorpusError, TrainingError
+from myxtts.training.announcement import announce_run
+from myxtts.training.corpus import RUNTIME_NOTICE, open_corpus
+from tests.data.tiny_corpus import make_corpus
+from tests.training.small_runs import small_config, text_of
 
 
 def batch_of(trainer):
@@ -79,17 +57,21 @@ def test_loader_settings_reach_the_dataset(make_trainer):
     trainer = make_trainer({"num_workers": 1, "prefetch_buffer_size": 5, "optimize_cpu_gpu_overlap": True})
     reader, segment = trainer.feed.reader, trainer.corpus.plan.single_pass()
     assert reader.host_dataset(segment, 0).options().threading.private_threadpool_size == 1
-    graph = str(tf.compat.v1.GraphDef.FromString(_graph_of(reader.dataset(segment, 0))))
-    assert "PrefetchDataset" in graph
+    graph = _graph_of(reader.dataset(segment, 0))
+    (result,) = (node for node in graph.values() if node.op == "_Retval")
+    last = graph[result.input[0].split(":")[0]]
+    assert last.op.startswith("PrefetchDataset")
+    assert tf.make_ndarray(graph[last.input[1]].attr["value"].tensor) == 5
     shared = make_trainer({"optimize_cpu_gpu_overlap": False}).feed.reader
     assert shared.host_dataset(segment, 0).options().threading.private_threadpool_size is None
 
 
 def _graph_of(dataset):
-    variant = tf.data.experimental.to_variant(dataset)
-    return tf.raw_ops.DatasetToGraphV2(
-        input_dataset=variant, external_state_policy=1, strip_device_assignment=True
-    ).numpy()
+    """The nodes of the dataset's graph by name."""
+    serialized = tf.raw_ops.DatasetToGraphV2(
+        input_dataset=tf.data.experimental.to_variant(dataset), external_state_policy=1, strip_device_assignment=True
+    )
+    return {node.name: node for node in tf.compat.v1.GraphDef.FromString(serialized.numpy()).node}
 
 
 def test_tensorboard_files_go_where_they_are_asked_to(make_trainer, tmp_path):
@@ -122,56 +104,37 @@ def test_a_dynamic_plan_runs_and_says_what_it_costs(make_trainer):
     assert "a batch of a new size is compiled anew" in text
 
 
-def test_the_fewest_threads_that_are_nearly_the_fastest_are_chosen():
-    trials = [LoaderTrial(1, 0.010, 0.012), LoaderTrial(2, 0.0052, 0.030), LoaderTrial(4, 0.005, 0.02)]
-    threads, depth, reason = choose_loader(trials)
-    assert (threads, depth) == (2, 6)
-    assert "1: 10.00 ms, 2: 5.20 ms, 4: 5.00 ms" in reason
-    assert choose_loader([LoaderTrial(1, 0.001, 1.0)])[1] == 16
-    assert choose_loader([LoaderTrial(1, 0.001, 0.001)])[1] == 2
+def test_a_retrace_ends_the_run_where_that_is_asked_for(make_trainer):
+    trainer = make_trainer({"plan": "dynamic"}, max_steps=3, on_retrace="fail")
+    with pytest.raises(TrainingError, match="RETRACING detected at step"):
+        trainer.train()
 
 
-def test_the_smallest_batch_that_is_nearly_the_fastest_and_fits_is_chosen():
-    trials = [
-        StepTrial(4, 500, GIB),
-        StepTrial(8, 950, 2 * GIB),
-        StepTrial(16, 1000, 4 * GIB),
-        StepTrial(32, 2000, 20 * GIB),
-    ]
-    assert choose_batch_size(trials, 16 * GIB)[0] == 8
-    assert choose_batch_size(trials, 64 * GIB)[0] == 32
-    assert choose_batch_size([*trials[:2], StepTrial(16, 0, None)], 16 * GIB)[0] == 8
-    assert choose_batch_size([StepTrial(4, 0, None)], GIB) == (
-        4, "4 clips a batch: even that takes more than 80% of the free memory",
-    )  # fmt: skip
+def test_the_first_lines_say_how_many_clips_are_used_and_how_many_are_not(make_trainer):
+    trainer = make_trainer(max_steps=1, enable_graph_mode=False)
+    announce_run(trainer)
+    assert "Corpus: 10 clips for training, 2 held out, nothing set aside; speakers 1" in text_of(trainer.display)
+    shorter = make_trainer({"max_text_length": 8}, max_steps=1, enable_graph_mode=False)
+    announce_run(shorter)
+    assert re.search(
+        r"\d+ held out, \d+ set aside: longer than max_text_length \d+; speakers 1", text_of(shorter.display)
+    )
 
 
-def test_larger_batches_are_tried_while_they_gain_and_fit():
-    first = StepTrial(4, 500, GIB)
-    assert is_worth_trying_more([first], 16 * GIB)
-    assert is_worth_trying_more([first, StepTrial(8, 900, GIB)], 16 * GIB)
-    assert not is_worth_trying_more([first, StepTrial(8, 510, GIB)], 16 * GIB)
-    assert not is_worth_trying_more([first, StepTrial(8, 900, 7 * GIB)], 16 * GIB)
-    assert not is_worth_trying_more([first, StepTrial(8, 0, None)], 16 * GIB)
+def test_limits_that_no_clip_fits_are_named_with_the_shortest_clip(make_trainer):
+    with pytest.raises(
+        CorpusError, match=r"fits .*data\.max_mel_frames \(3 frames\).* the shortest clip \d\d frames\. Raise"
+    ):
+        make_trainer({"max_mel_frames": 3})
 
 
-def test_tuning_measures_once_keeps_what_the_user_gave_and_is_remembered(make_trainer, corpus):
-    asked = {"auto_tune_performance": True, "num_workers": "auto", "prefetch_buffer_size": 3}
-    first = make_trainer(asked)
-    assert first.config.data.prefetch_buffer_size == 3
-    assert first.config.data.batch_size == 4
-    assert isinstance(first.config.data.num_workers, int)
-    assert "Measuring the performance of this machine" in text_of(first.display)
-    assert "loader threads (a batch by threads: 1:" in text_of(first.display)
-    again = make_trainer(asked)
-    assert "Performance settings as measured before" in text_of(again.display)
-    assert again.config == first.config
-    (file,) = corpus.rglob(FILE_NAME)
-    assert [choice["batch_size"] for choice in json.loads(file.read_text()).values()] == [None]
+def test_held_out_clips_alone_are_no_training_set(tmp_path):
+    make_corpus(tmp_path, 1)
+    with pytest.raises(CorpusError, match=r"is left for training: 1 of 1 fit the limits, and those are held out"):
+        open_corpus(small_config(tmp_path, tmp_path).data, TrainingConfig())
 
 
-@pytest.mark.slow
-def test_the_batch_size_is_measured_when_it_is_left_to_us(make_trainer):
-    trainer = make_trainer({"auto_tune_performance": True, "batch_size": "auto"})
-    assert trainer.config.data.batch_size in (4, 8, 16, 32, 64, 128)
-    assert "frames/s" in text_of(trainer.display)
+def test_a_batch_size_that_is_not_measured_is_told(make_trainer):
+    trainer = make_trainer({"batch_size": "auto"})
+    assert "data.batch_size: auto is 32 clips a batch; with --auto-tune it is measured." in text_of(trainer.display)
+    assert "--auto-tune" not in text_of(make_trainer().display)
