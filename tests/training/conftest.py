@@ -3,7 +3,6 @@
 import pytest
 
 from myxtts.data.prepare import prepare_corpus
-from myxtts.training.trainer import XTTSTrainer
 from tests.data.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config
 
@@ -19,6 +18,9 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture
 def make_trainer(corpus, tmp_path):
+    """Trainers on that corpus, closed at the end of the test."""
+    from myxtts.training.trainer import XTTSTrainer  # not for every test: it loads TensorFlow
+
     made = []
 
     def make(data=None, **training):
