@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 
 from myxtts.errors import DiagnosisError
+from myxtts.runtime.appending import append_whole
 
 STATUS_FILE = "status.json"
 STEPS_FILE = "steps.csv"
@@ -25,6 +26,8 @@ OLDER_STEPS_FILE = "steps.older.csv"
 STEP_COLUMNS = ("step", "unix_seconds", "wait_seconds", "host_seconds", "device_seconds", "group")
 MOST_STEPS_IN_FILE = 500_000
 """About 40 MB; then the file becomes `steps.older.csv` and a new one begins."""
+MOST_STEPS_WAITING = 10_000
+"""Steps kept for the file while it cannot be written; older ones are lost."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class RunStatus:
     """The newest figures of one training."""
 
     state: str
-    """starting | compiling | training | validating | saving | finished | failed"""
+    """starting | training | validating | saving | finished | failed"""
     step: int
     unix_seconds: float
     """When it was written."""
@@ -60,7 +63,10 @@ class RunStatus:
 
 
 class StatusWriter:
-    """Writes both files of a run; `add_step` and `update` are cheap and reach the disk at most every `interval_seconds`."""
+    """Writes both files of a run; `add_step` and `update` are cheap and reach the disk at most every `interval_seconds`.
+
+    What cannot be written raises OSError; the files are as they were, and the next update writes what is missing.
+    """
 
     def __init__(self, run_directory: str | Path, interval_seconds: float = 1.0):
         self._directory = Path(run_directory)
@@ -72,8 +78,8 @@ class StatusWriter:
         self._written_at = float("-inf")
         self._steps_in_file = self._count_lines()
 
-    def add_step(self, step: int, wait: float, host: float, device: float, group: int = 0) -> None:
-        """One finished step with its seconds, as `StepClock.finish` returns them."""
+    def add_step(self, step: int, wait: float, host: float, device: float, *, group: int = 0) -> None:
+        """One finished step with its seconds, as `StepClock.finish` returns them; `group` is the number of its shape."""
         self._lines.append(f"{step},{time.time():.3f},{wait:.6f},{host:.6f},{device:.6f},{group}\n")
 
     def update(self, force: bool = False, **fields: Any) -> bool:
@@ -86,8 +92,11 @@ class StatusWriter:
         self._append_steps()
         status = RunStatus(unix_seconds=time.time(), **self._fixed, **self._fields)
         beside = self._directory / (STATUS_FILE + ".new")
-        beside.write_text(json.dumps(asdict(status)), encoding="utf-8")
-        os.replace(beside, self._directory / STATUS_FILE)
+        try:
+            beside.write_text(json.dumps(asdict(status)), encoding="utf-8")
+            os.replace(beside, self._directory / STATUS_FILE)
+        finally:
+            beside.unlink(missing_ok=True)
         return True
 
     def close(self, state: str = "finished") -> None:
@@ -97,14 +106,12 @@ class StatusWriter:
     def _append_steps(self) -> None:
         if not self._lines:
             return
+        del self._lines[:-MOST_STEPS_WAITING]
         path = self._directory / STEPS_FILE
         if self._steps_in_file >= MOST_STEPS_IN_FILE:
             os.replace(path, self._directory / OLDER_STEPS_FILE)
             self._steps_in_file = 0
-        with open(path, "a", encoding="ascii") as file:
-            if self._steps_in_file == 0:
-                file.write(",".join(STEP_COLUMNS) + "\n")
-            file.write("".join(self._lines))
+        append_whole(path, "".join(self._lines).encode("ascii"), header=(",".join(STEP_COLUMNS) + "\n").encode("ascii"))
         self._steps_in_file += len(self._lines)
         self._lines.clear()
 

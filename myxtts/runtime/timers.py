@@ -48,11 +48,6 @@ class StepSummary:
         """The plain spread, stalls included."""
         return self.std_seconds / self.mean_seconds if self.mean_seconds > 0 else 0.0
 
-    @property
-    def busy_fraction(self) -> float:
-        """Share of the time in which the step ran."""
-        return self.device_share
-
 
 def robust_spread(seconds: np.ndarray) -> float:
     """1.4826 x MAD / median of the given step times; 0 for fewer than two."""

@@ -29,6 +29,10 @@ class RunSummary:
     counts: Counts
     counts_after_warmup: Counts
     compile_seconds: float
+    skipped_steps: int
+    """Of the whole training: loss or gradient was not finite."""
+    scaled_down_steps: int
+    """The gradient overflowed and the loss scale fell."""
     logging_share: float
     checkpoint: Path | None
     samples: list[Path]
@@ -46,6 +50,8 @@ class RunSummary:
             "Useful frames/s": f"{self.useful_frames_per_second:,.0f}",
             "Padding": f"{self.padding_share:.1%} of the frames",
             "Waiting for data": f"{self.steps.wait_share:.2%} of the time",
+            "Skipped steps": f"{self.skipped_steps:,}"
+            + (f", and {self.scaled_down_steps:,} that lowered the loss scale" if self.scaled_down_steps else ""),
             "Step time": f"{self.steps.mean_seconds:.3f} s ± {self.steps.std_seconds:.3f} s "
             f"(robust spread {self.steps.step_cv:.1%})",
             "Traces": f"{self.counts.traces}, after the warm-up {after.traces}",
@@ -74,6 +80,8 @@ def summarize_run(
         counts=trainer.watch.counts(),
         counts_after_warmup=trainer.watch.counts_since_warmup(),
         compile_seconds=trainer.timers.seconds("compile"),
+        skipped_steps=trainer.progress.skipped_steps,
+        scaled_down_steps=recorder.scaled_down_steps,
         logging_share=recorder.seconds / max(trainer.clock.total_seconds, 1e-9),
         checkpoint=checkpoint,
         samples=samples,
