@@ -3,11 +3,11 @@
 my-voice/
   voice.json       `VoiceDescription`: network, symbols, front end, languages, speakers, mel, licence, defaults
   weights.npz      the network's weights, and the vectors of the named speakers
+  LICENSE          the full text of the licence, where its name alone would not do
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -25,8 +25,9 @@ from pydantic.dataclasses import dataclass
 import myxtts
 from myxtts.audio.mel import MelSpec
 from myxtts.config.config import STRICT
-from myxtts.errors import MyXTTSError, VoiceError
+from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
+from myxtts.runtime.printable import printable
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
 
@@ -34,14 +35,21 @@ FORMAT = "myxtts-voice"
 FORMAT_VERSION = 1
 DESCRIPTION_NAME = "voice.json"
 WEIGHTS_NAME = "weights.npz"
+LICENCE_NAME = "LICENSE"
 SPEAKER_VECTORS = "speaker_vectors"
 """Name in the weights file of the named speakers' vectors (speakers, speaker_channels)."""
 MOST_DESCRIPTION_BYTES = 64 << 20
 """A lexicon may be large; anything beyond this is not a voice."""
+MOST_LICENCE_BYTES = 1 << 20
 LARGEST_DIMENSION = 8192
 MOST_LAYERS = 64
+HIGHEST_RATE = 192_000
+"""Hz: more than any recording of speech has, and as much as every format can hold."""
+MOST_OVERLAP = 64
+"""Windows over one sample: 4 to 8 are usual, and each costs a Fourier transform."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Fact = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-(2**63), lt=2**63)] | float | bool | None
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -72,19 +80,20 @@ class VoiceDescription:
     """Speakers that can be asked for by name; their vectors are in the weights file."""
     reference_frames: Annotated[int, Field(ge=0, le=4096)] = 0
     """Frames of one reference; 0 for a voice of one speaker."""
-    trim_silence_db: float | None = None
+    trim_silence_db: Annotated[float, Field(ge=0, le=200)] | None = None
     """How references are cut, as in training."""
-    loudness_db: float | None = None
+    loudness_db: Annotated[float, Field(ge=-100, le=0)] | None = None
     """Level that references are brought to, as in training."""
     max_characters: Annotated[int, Field(ge=10, le=2000)] = 180
     """Longer sentences are cut at clauses."""
     defaults: Defaults = Defaults()
     licence: Annotated[str, Field(max_length=100_000)] = ""
+    """Its name; the full text is the file LICENSE (older voices have the text here)."""
     attribution: Annotated[str, Field(max_length=100_000)] = ""
-    about: dict[str, Any] = Field(default_factory=dict)
+    about: Annotated[dict[Name, Fact], Field(max_length=100)] = Field(default_factory=dict)
     """Where it comes from: training steps and the like; shown, never used."""
     format: Literal["myxtts-voice"] = FORMAT
-    format_version: int = FORMAT_VERSION
+    format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
     written_by: str = f"myxtts {myxtts.__version__}"
 
     def model_spec(self) -> ModelSpec:
@@ -97,17 +106,7 @@ class VoiceDescription:
             raise VoiceError(
                 f"voice.json does not describe a network that this version of MyXTTS has: {_short(error)}"
             ) from None
-        sizes = [value for value in asdict(spec).values() if isinstance(value, int)]
-        layers = (spec.text_layers, spec.decoder_layers)
-        if (
-            min(sizes) < 1
-            or max(sizes[3:]) > LARGEST_DIMENSION
-            or max(layers) > MOST_LAYERS
-            or not spec.decoder_dilations
-        ):
-            raise VoiceError(f"voice.json describes a network of impossible size: {self.model!r:.200}.")
-        if not all(0 < dilation < 100 for dilation in spec.decoder_dilations):
-            raise VoiceError(f"voice.json has impossible dilations: {spec.decoder_dilations!r:.100}.")
+        _check_network(spec)
         return spec
 
     def mel_spec(self) -> MelSpec:
@@ -118,9 +117,9 @@ class VoiceDescription:
             raise VoiceError(f"voice.json does not describe a mel: {_short(error)}") from None
         is_possible = (
             set(self.mel) == set(spec.to_dict())
-            and 1000 <= spec.sample_rate <= 384_000
+            and 1000 <= spec.sample_rate <= HIGHEST_RATE
             and 16 <= spec.win_length <= spec.n_fft <= 65_536
-            and 1 <= spec.hop_length <= spec.win_length
+            and spec.n_fft / MOST_OVERLAP <= spec.hop_length <= spec.win_length
             and 1 <= spec.n_mels <= 1024
             and 0 <= spec.f_min < spec.f_max <= spec.sample_rate / 2
             and 0 < spec.log_floor < 1
@@ -132,6 +131,24 @@ class VoiceDescription:
     def tokenizer(self) -> Tokenizer:
         """From text to the network's symbols."""
         return Tokenizer(SymbolTable.from_list(self.symbols), FrontEnd.from_dict(self.front_end))
+
+
+def _check_network(spec: ModelSpec) -> None:
+    """Raise a `VoiceError` for dimensions that no network has."""
+    sizes = [value for value in asdict(spec).values() if isinstance(value, int)]
+    if min(sizes) < 1 or max(sizes[3:]) > LARGEST_DIMENSION or max(spec.text_layers, spec.decoder_layers) > MOST_LAYERS:
+        raise VoiceError(f"voice.json describes a network of impossible size: {spec!r:.200}.")
+    if spec.text_channels % (2 * spec.text_heads):
+        raise VoiceError(
+            f"voice.json describes a network of impossible size: {spec.text_channels} channels cannot be shared by "
+            f"{spec.text_heads} heads, an even number each."
+        )
+    dilations = spec.decoder_dilations
+    if not 1 <= len(dilations) <= MOST_LAYERS or not all(0 < dilation < 100 for dilation in dilations):
+        raise VoiceError(f"voice.json has impossible dilations ({len(dilations)}): {dilations[:10]!r:.100}.")
+    shares = (spec.dropout, spec.decoder_dropout, spec.condition_dropout)
+    if not all(0 <= share < 1 for share in shares):
+        raise VoiceError(f"voice.json drops impossible shares: {shares!r:.100}. Expected 0 to 1.")
 
 
 def check_description(description: VoiceDescription) -> None:
@@ -162,11 +179,12 @@ def save_voice(
     description: VoiceDescription,
     weights: Mapping[str, np.ndarray],
     speaker_vectors: np.ndarray | None = None,
+    licence_text: str = "",
 ) -> Path:
     """Write a voice folder, or replace one, so that a reader sees the old voice or the whole new one.
 
     `weights` are those of `XTTS.weights_by_name()`; `speaker_vectors` (speakers, speaker_channels) belong to
-    `description.speakers`, for voices of several speakers.
+    `description.speakers`, for voices of several speakers; `licence_text` is the licence in full, if it is more than a name.
     """
     folder = Path(folder)
     check_description(description)
@@ -176,16 +194,22 @@ def save_voice(
             count = 0 if speaker_vectors is None else len(speaker_vectors)
             raise VoiceError(f"{len(description.speakers)} speakers need as many speaker vectors. Received: {count}.")
         arrays[SPEAKER_VECTORS] = np.asarray(speaker_vectors, np.float32)
-    if folder.exists() and not (folder / DESCRIPTION_NAME).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old.partial")
+    licence_bytes = licence_text.encode("utf-8", "replace")
+    if len(licence_bytes) > MOST_LICENCE_BYTES:
+        raise VoiceError(f"The licence has {len(licence_bytes):,} bytes; expected {MOST_LICENCE_BYTES:,} at most.")
+    # Short, because the folder's own name may be as long as a name can be.
+    partial = folder.with_name(f".{zlib.crc32(os.fsencode(folder.name)):08x}.{os.getpid()}.partial")
+    old = partial.with_suffix(".old.partial")
     try:
+        if folder.exists() and not _may_be_replaced(folder):
+            raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         write_weights(partial / WEIGHTS_NAME, arrays)
         content = json.dumps(asdict(description), ensure_ascii=False, indent=1)
         (partial / DESCRIPTION_NAME).write_text(content + "\n", encoding="utf-8")
+        if licence_bytes:
+            (partial / LICENCE_NAME).write_bytes(licence_bytes)
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
@@ -200,20 +224,37 @@ def save_voice(
     return folder
 
 
+def _may_be_replaced(folder: Path) -> bool:
+    return (folder / DESCRIPTION_NAME).is_file() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def licence_file(folder: str | Path) -> Path | None:
+    """The file with the full text of a voice's licence, if it has one; its size checked, its content not read."""
+    path = Path(folder) / LICENCE_NAME
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MOST_LICENCE_BYTES:
+        raise VoiceError(f"{path} is too large to be a licence: expected {MOST_LICENCE_BYTES:,} bytes at most.")
+    return path
+
+
 def read_description(folder: str | Path) -> VoiceDescription:
     """`voice.json` of a folder, checked in itself and against the size of the weights."""
     folder = Path(folder)
     path = folder / DESCRIPTION_NAME
     try:
-        if path.stat().st_size > MOST_DESCRIPTION_BYTES:
-            raise VoiceError(f"{path} is too large to describe a voice.")
-        content = path.read_bytes()
-    except OSError as error:
-        reason = "it has no voice.json" if folder.is_dir() else error.strerror
+        with path.open("rb") as file:
+            content = file.read(MOST_DESCRIPTION_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its name holds a zero character"
+        reason = "it has no voice.json" if os.path.isdir(folder) else reason
+        name = printable(str(folder), keeps_lines=False)
         raise VoiceError(
-            f"{folder} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
+            f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
             "`myxtts voice export CHECKPOINT OUT` makes one."
         ) from None
+    if len(content) > MOST_DESCRIPTION_BYTES:
+        raise VoiceError(f"{path} is too large to describe a voice.")
     description = _parse_description(path, content)
     check_description(description)
     if count_weights(folder / WEIGHTS_NAME) < fewest_weights(description.model_spec()):
@@ -225,16 +266,18 @@ def read_description(folder: str | Path) -> VoiceDescription:
 
 
 def _parse_description(path: Path, content: bytes) -> VoiceDescription:
-    with contextlib.suppress(ValueError, RecursionError):
+    try:
         values = json.loads(content)
-        version = values.get("format_version") if isinstance(values, dict) else None
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise VoiceError(f'{path} is JSON, but not a voice of MyXTTS (it lacks "format": "{FORMAT}").')
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            raise VoiceError(
-                f"{path} has voice format {version}; this version of MyXTTS reads up to {FORMAT_VERSION}. "
-                "Update it: pip install -U myxtts."
-            )
+    except (ValueError, RecursionError) as error:
+        raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}.") from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise VoiceError(f'{path} is JSON, but not a voice of MyXTTS (it lacks "format": "{FORMAT}").')
+    version = values.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise VoiceError(
+            f"{path} has voice format {version!r:.20}; this version of MyXTTS reads up to {FORMAT_VERSION}. "
+            "Update it: pip install -U myxtts."
+        )
     try:
         return TypeAdapter(VoiceDescription).validate_json(content)
     except ValidationError as error:
@@ -268,11 +311,11 @@ def voice_identity(folder: str | Path) -> str:
 
 
 def _short(error: Exception) -> str:
-    """The first complaint of a validation, on one line."""
+    """The first complaint of a validation, on one line; a stranger's own names in it are spelled out."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return f"{where + ': ' if where else ''}{first['msg']}."
-    if isinstance(error, MyXTTSError):
-        return str(error)
-    return f"{error!s:.200}"
+        where = ".".join(f"{part!s:.80}" for part in first["loc"])
+        text = f"{where + ': ' if where else ''}{first['msg']}."
+    else:
+        text = str(error)
+    return printable(text, keeps_lines=False)[:300]

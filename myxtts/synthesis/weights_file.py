@@ -6,6 +6,7 @@ content is read; the checksums of the zip container are checked by reading.
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import VoiceError
+from myxtts.runtime.printable import printable
 
 HIGHEST_FLOAT16 = 6e4
 MOST_ENTRIES = 10_000
@@ -50,9 +52,11 @@ def read_weights(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
             entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()[:MOST_ENTRIES]}
             _check_names(path, set(entries), set(shapes))
             return {name: _read_array(archive, entry, name, shapes[name]) for name, entry in entries.items()}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    # zipfile raises a RuntimeError for entries marked as encrypted and a ValueError for names that are not UTF-8.
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, struct.error) as error:
+        reason = printable(str(error), keeps_lines=False)
         raise VoiceError(
-            f"{path} is cut off or damaged ({error}). Copy the whole voice folder again, or export it again."
+            f"{path} is cut off or damaged ({reason:.120}). Copy the whole voice folder again, or export it again."
         ) from None
     except OSError as error:
         raise VoiceError(

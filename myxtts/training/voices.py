@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint
 
 VOICE_NAME = "voice"
+LONGEST_LICENCE_NAME = 200
+_DECLARED_LICENCE = re.compile(r"^(?:License|SPDX-License-Identifier): *(\S.*?) *$", re.MULTILINE)
 REFERENCES_PER_SPEAKER = 8
 """Clips whose vectors are averaged for a speaker who is asked for by name."""
 
@@ -47,12 +50,34 @@ def export_voice(checkpoint: Checkpoint, folder: Path, licence: str = "", attrib
     """Write the voice of a checkpoint: its averaged weights where there are any. The corpus's own terms hold unless given."""
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
+    licence_text = facts["licence"]
+    facts["licence"] = licence_name(licence_text, facts["attribution"])
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     description = VoiceDescription(
         **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )
     kind = "average" if "average" in checkpoint.arrays else "weights"
-    return save_voice(folder, description, checkpoint.named_weights(kind), checkpoint.arrays.get("speaker_vectors"))
+    return save_voice(
+        folder,
+        description,
+        checkpoint.named_weights(kind),
+        checkpoint.arrays.get("speaker_vectors"),
+        licence_text=licence_text if licence_text.strip() != facts["licence"] else "",
+    )
+
+
+def licence_name(licence: str, attribution: str) -> str:
+    """What a licence file is called: one line as it is; of several the names that it declares, else the first line.
+
+    A Debian copyright file declares every licence of a whole package (`License: NAME`): of those, the ones that the attribution
+    names, because it was written for these recordings.
+    """
+    lines = [line.strip() for line in licence.splitlines() if line.strip()]
+    if len(lines) <= 1:
+        return "".join(lines)[:LONGEST_LICENCE_NAME]
+    declared = dict.fromkeys(_DECLARED_LICENCE.findall(licence))
+    own = [name for name in declared if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", attribution)]
+    return (", ".join(own or declared) or lines[0])[:LONGEST_LICENCE_NAME]
 
 
 def speaker_vectors(model: XTTS, cache: Cache, clips: np.ndarray, reference_frames: int) -> np.ndarray:
