@@ -28,6 +28,8 @@ FORMAT_VERSION = 1
 STATE_NAME = "state.json"
 ARRAYS_NAME = "arrays.npz"
 BEST_NAME = "best"
+OLD_SUFFIX = ".old"
+"""What is being replaced has it for the moment between two renames."""
 _FOLDER = re.compile(r"^step-(\d{8})$")
 
 
@@ -46,7 +48,7 @@ class Checkpoint:
     corpus: dict[str, Any]
     """What the weights mean: model spec, mel, symbols, front end, languages, speakers, licence, cache fingerprint."""
     progress: dict[str, Any] = field(default_factory=dict)
-    """Best validation, patience and plateau counters, seconds trained."""
+    """Best validation, patience and plateau counters."""
     format_version: int = FORMAT_VERSION
 
     def with_position(self, position: tuple[int, int]) -> Checkpoint:
@@ -69,7 +71,7 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write `folder`/step-N so that a reader sees all of it or nothing; on a full disk what was there before stays."""
-    target = folder / f"step-{checkpoint.step:08d}"
+    target = folder_of_step(folder, checkpoint.step)
     partial = folder / f"{target.name}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,15 +80,13 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         checksum = _write_arrays(partial / ARRAYS_NAME, checkpoint.arrays)
         state = {name: value for name, value in asdict(checkpoint).items() if name != "arrays"}
         _write_synced(partial / STATE_NAME, json.dumps(state | {"arrays_crc32": checksum}, ensure_ascii=False).encode())
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
+        _put_in_place(partial, target)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else error.strerror
         last = newest_checkpoint(folder)
         kept = f"The last good checkpoint is {last}." if last else "There is no earlier checkpoint."
         raise CheckpointError(
-            f"The checkpoint {target} could not be written: {cause}. {kept} Free some space."
+            f"The checkpoint {target} could not be written: {_cause(error)}. {kept} Free some space."
         ) from error
     return target
 
@@ -119,6 +119,11 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{folder} does not hold what a checkpoint holds: {error}.") from None
 
 
+def folder_of_step(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is kept."""
+    return folder / f"step-{step:08d}"
+
+
 def checkpoints_in(folder: Path) -> list[Path]:
     """Finished checkpoint folders, oldest first."""
     if not folder.is_dir():
@@ -144,9 +149,18 @@ def load_newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Remove all but the newest `count` checkpoints, and what an interrupted write left behind."""
+    """Remove all but the newest `count` checkpoints."""
     for path in checkpoints_in(folder)[:-count]:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def finish_interrupted(folder: Path) -> None:
+    """Before a run: bring back what a kill left between two names, and remove what it left half written."""
+    for old in (*folder.glob(f"step-*{OLD_SUFFIX}"), *folder.glob(BEST_NAME + OLD_SUFFIX)):
+        if old.with_suffix("").exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(old.with_suffix(""))
     for path in folder.glob("*.partial"):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -154,14 +168,25 @@ def keep_newest(folder: Path, count: int) -> None:
 def mark_best(folder: Path, checkpoint: Path) -> None:
     """Make `folder`/best a copy of a checkpoint; hard links where the file system has them."""
     partial = folder / f"{BEST_NAME}.partial"
-    old = folder / f"{BEST_NAME}.old.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-    shutil.copytree(checkpoint, partial, copy_function=_link_or_copy)
-    if (folder / BEST_NAME).exists():
-        (folder / BEST_NAME).rename(old)
-    partial.rename(folder / BEST_NAME)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        for path in checkpoint.iterdir():
+            _link_or_copy(path, partial / path.name)
+        _put_in_place(partial, folder / BEST_NAME)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise CheckpointError(
+            f"{checkpoint} could not be kept as {folder / BEST_NAME}: {_cause(error)}. Free some space."
+        ) from error
+
+
+def best_state(folder: Path) -> dict[str, Any] | None:
+    """What `folder`/best says of itself (`Checkpoint` without its arrays); None if there is none that can be read."""
+    try:
+        return json.loads((folder / BEST_NAME / STATE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def resolve_checkpoint(path: Path) -> Path:
@@ -193,7 +218,21 @@ def _write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _link_or_copy(source: str, target: str) -> None:
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename a whole folder to `target`, which may exist; a kill in between loses nothing (`finish_interrupted`)."""
+    old = target.with_name(target.name + OLD_SUFFIX)
+    if target.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+    partial.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _cause(error: OSError) -> str:
+    return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else str(error.strerror)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:

@@ -1,8 +1,9 @@
-"""Where a run goes on: the newest whole checkpoint, and what a changed configuration means for it."""
+"""Where a run goes on: the newest whole checkpoint, and what a changed configuration or corpus means for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,34 @@ from typing import Any
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoint import Checkpoint, load_newest
+from myxtts.training.checkpoint import (
+    Checkpoint,
+    best_state,
+    checkpoints_in,
+    finish_interrupted,
+    folder_of_step,
+    load_newest,
+    mark_best,
+)
+from myxtts.training.progress import Progress
 
 EARLIER_RUN = "before-reset"
-RUN_FILES = ("step-*", "best", "*.jsonl", "*.csv", "status.json", "tensorboard", "voice", "samples")
+RUN_FILES = (
+    "step-*", "best", "*.jsonl", "*.csv", "status.json", "tensorboard", "voice", "evaluated-voice", "samples", "worker-*",
+    "*.partial", "best.old",
+)  # fmt: skip
 """What a run leaves in its folder."""
-REFUSED = {
-    "model": None,
-    "data": {
-        "sample_rate", "n_fft", "win_length", "hop_length", "n_mels", "mel_f_min", "mel_f_max", "log_floor", "text_symbols",
-        "reference_frames",
-    },
-    "training": {"mixed_precision"},
-}  # fmt: skip
-"""Settings that the weights were made for; None is every setting of the section."""
 NEW_ORDER = {
-    "data": {
+    *(f"data.{name}" for name in (
         "train_data", "val_data", "validation_share", "language", "lexicon", "trim_silence_db", "loudness_db", "min_seconds",
         "max_seconds", "plan", "pad_to_fixed_length", "max_text_length", "max_mel_frames", "batch_size", "num_buckets",
         "gap_frames", "gap_tokens",
-    },
-    "training": {"seed"},
+    )),
+    "training.seed",
 }  # fmt: skip
 """Settings that change which clips lie in which batch: allowed, but the position in the data starts a new pass."""
+FREE_OF_SPEC = {"dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers"}
+"""Numbers of the network that weights do not depend on, or that the names of the corpus tell better."""
 
 
 @dataclass(frozen=True)
@@ -47,69 +53,133 @@ class Change:
         return f"{self.name}: {self.before!r} → {self.now!r}"
 
 
-@dataclass(frozen=True)
-class ConfigChanges:
-    """All differences, by what they mean."""
-
-    refused: list[Change]
-    new_order: list[Change]
-    allowed: list[Change]
-
-
-def compare_configs(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> ConfigChanges:
-    """Sort the differences of two configurations (as dicts). A setting that an older version did not know is no difference."""
-    found = ConfigChanges([], [], [])
-    for section, settings in now.items():
-        for field, value in settings.items():
-            old = before.get(section, {}).get(field, value)
-            if old == value:
-                continue
-            change = Change(f"{section}.{field}", old, value)
-            if _is_listed(REFUSED, section, field):
-                found.refused.append(change)
-            elif _is_listed(NEW_ORDER, section, field):
-                found.new_order.append(change)
-            else:
-                found.allowed.append(change)
-    return found
+def compare_configs(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+    """The differences of two configurations (as dicts). A setting that an older version did not know is no difference."""
+    return [
+        Change(f"{section}.{field}", before[section][field], value)
+        for section, settings in now.items()
+        for field, value in settings.items()
+        if field in before[section] and before[section][field] != value
+    ]
 
 
-def _is_listed(table: Mapping[str, set[str] | None], section: str, field: str) -> bool:
-    return section in table and (table[section] is None or field in table[section])
+def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Why the weights of one corpus (`corpus_facts`) would mean something else, or nothing, with another: one line each.
+
+    A network of several speakers hears them in references, so it takes any others; one of a single speaker hears nobody.
+    """
+    found = [
+        Change(f"{part}.{name}", before[part][name], value)
+        for part in ("mel", "model")
+        for name, value in now[part].items()
+        if name not in FREE_OF_SPEC and name in before[part] and before[part][name] != value
+    ]
+    if before["front_end"]["kind"] != now["front_end"]["kind"]:
+        found.append(Change("spelling", before["front_end"]["kind"], now["front_end"]["kind"]))
+    if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
+        found.append(Change("number of speakers", len(before["speakers"]), len(now["speakers"])))
+    lines = [str(change) for change in found]
+    for kind in ("symbols", "languages"):
+        if before[kind] != now[kind]:
+            lines.append(f"{kind}: {_difference(before[kind], now[kind])}")
+    return lines
+
+
+def _difference(before: Sequence[str], now: Sequence[str]) -> str:
+    new = [name for name in now if name not in before]
+    gone = [name for name in before if name not in now]
+    parts = [f"{word} {' '.join(names)}" for word, names in (("new", new), ("gone", gone)) if names]
+    return ", ".join(parts) or "the same in another order"
+
+
+def find_run(
+    folder: Path,
+    config: XTTSConfig,
+    facts: Mapping[str, Any],
+    announce: Callable[[str], None],
+    starts_anew: bool,
+    writes: bool,
+) -> tuple[Checkpoint | None, Progress]:
+    """What the run in `folder` goes on from: nothing if it `starts_anew` or there is none. Only one process of a run `writes`."""
+    if starts_anew:
+        if writes:
+            set_aside_run(folder, announce)
+        return None, Progress()
+    if writes:
+        finish_interrupted(folder)
+    saved = read_saved(folder, config, facts, announce)
+    if saved is None:
+        return None, Progress()
+    progress = Progress.restored(saved.progress)
+    agree_on_best(folder, progress, writes)
+    return saved, progress
 
 
 def read_saved(
     folder: Path, config: XTTSConfig, facts: Mapping[str, Any], announce: Callable[[str], None]
 ) -> Checkpoint | None:
-    """The state to go on from, if `folder` holds one. Tells what changed; a `CheckpointError` if its weights do not fit."""
+    """The state to go on from, if `folder` holds one. Tells what changed; a `CheckpointError` if its weights do not fit.
+
+    `facts` are those of the corpus of now (`corpus_facts`).
+    """
     saved, damaged = load_newest(folder)
     for line in damaged:
         announce(line)
     if saved is None:
         return None
-    changes = compare_configs(saved.config, config_to_dict(config))
-    if changes.refused:
+    _check_start(folder, saved, config.training.init_from)
+    if differences := compare_facts(saved.corpus, facts):
         raise CheckpointError(
-            f"{folder} holds a run whose weights do not fit this configuration:\n"
-            + "\n".join(f"  - {change}" for change in changes.refused)
-            + "\nUse the old values, another --checkpoint-dir, --init-from, or --reset-training."
+            f"{folder} holds a run whose weights do not fit this corpus and configuration:\n"
+            + "\n".join(f"  - {line}" for line in differences)
+            + "\nUse the old ones; or take over what fits, with symbols and languages mapped by name (another "
+            f"--checkpoint-dir with --init-from {folder}); or start anew (--reset-training)."
         )
-    for change in (*changes.new_order, *changes.allowed):
+    changes = compare_configs(saved.config, config_to_dict(config))
+    for change in changes:
         announce(f"Changed since the checkpoint: {change}")
-    if changes.new_order or saved.corpus["content_id"] != facts["content_id"]:
+    if any(change.name in NEW_ORDER for change in changes) or saved.corpus["content_id"] != facts["content_id"]:
         announce("The batches are others than before: the data starts a new pass.")
         saved = saved.with_position((saved.position[0] + 1, 0))
     announce(f"Resuming at step {saved.step} from {folder}")
     return saved
 
 
+def _check_start(folder: Path, saved: Checkpoint, init_from: str | None) -> None:
+    """Weights to start from are of no use to a run that has its own."""
+    before = saved.config["training"]["init_from"]
+    if init_from is not None and (before is None or Path(before) != Path(init_from)):
+        raise CheckpointError(
+            f"{folder} holds a run at step {saved.step}, and --init-from {init_from} only sets the weights that a run begins "
+            "with. Leave it out to go on; to start from it, use another --checkpoint-dir or --reset-training."
+        )
+
+
+def agree_on_best(folder: Path, progress: Progress, writes: bool) -> None:
+    """Let `folder`/best and `progress` tell of the same step, whatever ended the run before one of them was written.
+
+    With `writes` the checkpoint of the best step becomes best/. If it is gone (a full disk), the best is the one that was kept.
+    """
+    if progress.best_loss is None or progress.best_evaluation is not None:  # then best/ is the evaluation's
+        return
+    kept = best_state(folder)
+    if kept is not None and kept["step"] >= progress.best_step:
+        return
+    checkpoint = folder_of_step(folder, progress.best_step)
+    if checkpoint not in checkpoints_in(folder):
+        told = Progress.restored(kept["progress"]) if kept else Progress()
+        progress.best_loss, progress.best_step = told.best_loss, told.best_step
+    elif writes:
+        mark_best(folder, checkpoint)
+
+
 def set_aside_run(folder: Path, announce: Callable[[str], None]) -> None:
     """Move an earlier run in `folder` into a folder within it, so that a new run there is not taken for its continuation."""
-    earlier = [path for pattern in RUN_FILES for path in folder.glob(pattern)]
+    earlier = {path for pattern in RUN_FILES for path in folder.glob(pattern)}
     if not earlier:
         return
-    number = 1 + sum(1 for _ in folder.glob(f"{EARLIER_RUN}-*"))
-    target = folder / f"{EARLIER_RUN}-{number}"
+    targets = (folder / f"{EARLIER_RUN}-{number}" for number in itertools.count(1))
+    target = next(path for path in targets if not path.exists())
     target.mkdir()
     for path in earlier:
         path.rename(target / path.name)

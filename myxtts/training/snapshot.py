@@ -53,7 +53,10 @@ def apply_snapshot(state: TrainState, saved: Checkpoint, announce: Callable[[str
     state.assign_weights(saved.arrays["weights"])
     if not state.restore_vectors(saved.arrays):
         announce("The checkpoint has no averaged weights: the average starts from its weights.")
+    # Another precision may need a scale where there was none (1), or none where there was one.
+    keeps_scale = state.uses_loss_scale and saved.scalars["loss_scale"] > 1
     for name, variable in state.scalars().items():
-        variable.assign(tf.cast(saved.scalars[name], variable.dtype))
+        if name != "loss_scale" or keeps_scale:
+            variable.assign(tf.cast(saved.scalars[name], variable.dtype))
     for name, variable in state.fixed_weights().items():
         variable.assign(saved.arrays[f"fixed/{name}"])

@@ -32,9 +32,9 @@ from myxtts.training.failures import Place, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.levels import resolve_optimization
 from myxtts.training.logbook import Logbook
-from myxtts.training.progress import Progress, StopReason
+from myxtts.training.progress import StopReason
 from myxtts.training.recorder import Recorder
-from myxtts.training.resume import read_saved, set_aside_run
+from myxtts.training.resume import find_run
 from myxtts.training.rows import batch_of_rows, split_rows
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
@@ -80,12 +80,11 @@ class XTTSTrainer:
         with self.timers.stage("corpus"):
             self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line)
         config = self.config
-        if starts_anew and self.hardware.is_chief:
-            set_aside_run(self.folder, self.display.line)
         spec = self._spec()
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
-        saved = None if starts_anew else read_saved(self.folder, config, self.facts, self.display.line)
-        self.progress = Progress.restored(saved.progress) if saved else Progress()
+        saved, self.progress = find_run(
+            self.folder, config, self.facts, self.display.line, starts_anew, self.hardware.is_chief
+        )
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._open_feed(saved)
         with self.timers.stage("network"):

@@ -31,12 +31,14 @@ def map_weights(
     target_languages: Sequence[str],
 ) -> Transfer:
     """The target's weights (by name) with all that the source has of the same name and shape; tables row by row by name."""
+    tables = {
+        SYMBOL_TABLE: (source_symbols, target_symbols, 0),
+        LANGUAGE_TABLE: (source_languages, target_languages, 1),
+    }
     weights, missing = {}, []
     for name, initial in target.items():
-        if name == SYMBOL_TABLE and name in source:
-            weights[name] = _mapped_rows(source[name], initial, source_symbols, target_symbols, offset=0)
-        elif name == LANGUAGE_TABLE and name in source:
-            weights[name] = _mapped_rows(source[name], initial, source_languages, target_languages, offset=1)
+        if name in tables and name in source and source[name].shape[1:] == initial.shape[1:]:
+            weights[name] = _mapped_rows(source[name], initial, *tables[name])
         elif name in source and source[name].shape == initial.shape:
             weights[name] = source[name]
         else:
@@ -54,8 +56,6 @@ def _mapped_rows(
     source: np.ndarray, initial: np.ndarray, source_names: Sequence[str], target_names: Sequence[str], offset: int
 ) -> np.ndarray:
     """Rows of `initial` replaced by the source's rows of the same name; `offset` rows at the start belong to no name."""
-    if source.shape[1:] != initial.shape[1:]:
-        return initial
     rows = np.array(initial)
     rows[:offset] = source[:offset]
     places = {name: number for number, name in enumerate(source_names)}

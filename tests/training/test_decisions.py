@@ -1,13 +1,17 @@
 """What is decided without TensorFlow: levels, changed configurations, patience, mapped weights."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.audio.mel import MelSpec
+from myxtts.config.config import ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
+from myxtts.models.spec import ModelSpec
 from myxtts.training.levels import LEVELS, resolve_optimization
 from myxtts.training.progress import Progress
-from myxtts.training.resume import NEW_ORDER, REFUSED, compare_configs
+from myxtts.training.resume import FREE_OF_SPEC, NEW_ORDER, compare_configs, compare_facts
 from myxtts.training.transfer import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
 
 
@@ -44,23 +48,58 @@ def changed(section, **fields):
     return compare_configs(config_to_dict(XTTSConfig()), config_to_dict(parse_config({section: fields})))
 
 
-def test_a_changed_network_is_refused_on_resume():
-    assert [change.name for change in changed("model", size="small").refused] == ["model.size"]
-    assert [change.name for change in changed("data", n_mels=40).refused] == ["data.n_mels"]
-
-
 def test_a_changed_batch_starts_a_new_pass_and_a_changed_rate_does_not():
-    assert [change.name for change in changed("data", batch_size=4).new_order] == ["data.batch_size"]
-    assert [str(change) for change in changed("training", learning_rate=1e-5).allowed] == [
-        "training.learning_rate: None → 1e-05"
-    ]
+    assert [change.name in NEW_ORDER for change in changed("data", batch_size=4)] == [True]
+    (rate,) = changed("training", learning_rate=1e-5)
+    assert str(rate) == "training.learning_rate: None → 1e-05"
+    assert rate.name not in NEW_ORDER
 
 
 def test_every_listed_setting_exists():
     sections = config_to_dict(XTTSConfig())
-    for table in (REFUSED, NEW_ORDER):
-        for section, names in table.items():
-            assert names is None or names <= set(sections[section])
+    assert {f"{section}.{field}" for section, fields in sections.items() for field in fields} >= NEW_ORDER
+    assert {field.name for field in dataclasses.fields(ModelSpec)} >= FREE_OF_SPEC
+
+
+def facts(symbols="abc", languages=("en",), speakers=("a",), kind="graphemes", rate=16000, **model):
+    spec = ModelSpec.from_config(
+        ModelConfig(**model), num_symbols=len(symbols), num_languages=1, num_speakers=len(speakers), n_mels=80
+    )
+    return {
+        "model": spec.to_dict(),
+        "mel": MelSpec(rate).to_dict(),
+        "front_end": {"kind": kind, "lexicon": {}},
+        "symbols": list(symbols),
+        "languages": list(languages),
+        "speakers": list(speakers),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        ({}, {"symbols": "abd"}, ["symbols: new d, gone c"]),
+        ({}, {"symbols": "abcd"}, ["symbols: new d"]),
+        ({}, {"symbols": "acb"}, ["symbols: the same in another order"]),
+        ({}, {"languages": ("en", "fa")}, ["languages: new fa"]),
+        ({}, {"kind": "phonemes"}, ["spelling: 'graphemes' → 'phonemes'"]),
+        ({}, {"rate": 22050}, ["mel.sample_rate: 16000 → 22050"]),
+        ({}, {"decoder_layers": 3}, ["model.decoder_layers: 8 → 3"]),
+        ({}, {"speakers": "ab"}, ["number of speakers: 1 → 2"]),
+        ({"speakers": "ab"}, {"speakers": "acd"}, []),
+        ({}, {"speakers": "b"}, []),
+        ({}, {"dropout": 0.3, "decoder_dropout": 0.2, "condition_dropout": 0.2}, []),
+    ],
+)
+def test_weights_fit_a_corpus_that_means_the_same_by_every_number(before, now, lines):
+    assert compare_facts(facts(**before), facts(**now)) == lines
+
+
+def test_a_number_that_an_earlier_version_did_not_save_is_no_difference():
+    before = facts()
+    del before["model"]["decoder_dilations"]
+    assert compare_facts(before, facts()) == []
+    assert Progress.restored({"best_step": 3, "seconds_trained": 5.0}) == Progress(best_step=3)
 
 
 def test_patience_and_plateau_count_validations_without_improvement():
@@ -100,3 +139,9 @@ def test_tables_are_mapped_by_name_and_the_rest_by_shape():
     assert found.new_symbols == ["c"]
     assert found.new_languages == ["fr"]
     assert found.kept_as_initialised == ["other", "new"]
+
+
+def test_a_table_of_another_width_starts_fresh_and_is_counted():
+    found = map_weights({SYMBOL_TABLE: np.ones((2, 3))}, {SYMBOL_TABLE: np.zeros((2, 4))}, "ab", "ab", ["en"], ["en"])
+    np.testing.assert_array_equal(found.weights[SYMBOL_TABLE], np.zeros((2, 4)))
+    assert found.kept_as_initialised == [SYMBOL_TABLE]

@@ -1,15 +1,23 @@
 """Resuming: the same losses as without the interruption, whatever ended the run; changed settings are told or refused."""
 
 import contextlib
+import dataclasses
 import random
 import signal
 
+import numpy as np
 import pytest
 
+from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.training import checkpoint as checkpoint_module
 from myxtts.training.checkpoint import checkpoints_in, load_newest
+from myxtts.training.progress import Progress, StopReason
+from myxtts.training.snapshot import apply_snapshot, take_snapshot
+from myxtts.training.state import TrainState
 from myxtts.training.trainer import XTTSTrainer
+from tests.data.tiny_corpus import make_corpus, write_metadata
+from tests.models.clips import tiny_model
 from tests.training.child_run import finish, losses_of, start
 from tests.training.small_runs import quiet_display, small_config, text_of
 
@@ -59,13 +67,108 @@ def test_a_finished_run_that_gets_more_steps_goes_on(corpus, tmp_path):
     assert list(found) == [3, 4]
 
 
-def test_a_network_that_does_not_fit_the_checkpoint_is_refused(corpus, tmp_path):
-    run_folder = tmp_path / "run"
-    trainer = XTTSTrainer(small_config(corpus, run_folder), display=quiet_display())
+def opened(config):
+    """A trainer that has set itself up and goes no further."""
+    trainer = XTTSTrainer(config, display=quiet_display())
+    trainer.feed.close()
+    return trainer
+
+
+def spelled_with(corpus, letters):
+    """Other texts to the same number of clips: those of `letters` are replaced."""
+    lines = make_corpus(corpus, 12)
+    write_metadata(corpus, {clip: text.translate(str.maketrans(letters)) for clip, text in lines.items()})
+    return corpus
+
+
+@pytest.mark.parametrize(("letters", "line"), [({"x": "z"}, "symbols: new z, gone x"), ({"x": "s"}, "symbols: gone x")])
+def test_weights_of_other_symbols_are_refused(corpus, tmp_path, letters, line):
+    opened(small_config(corpus, tmp_path / "run")).save()
+    other = spelled_with(tmp_path / "other", letters)
+    with pytest.raises(CheckpointError, match=rf"{line}\nUse the old ones; .*--init-from .*--reset-training"):
+        opened(small_config(other, tmp_path / "run"))
+
+
+def test_clips_can_be_added_between_two_runs(tmp_path):
+    corpus = tmp_path / "corpus"
+    make_corpus(corpus, 12)
+    opened(small_config(corpus, tmp_path / "run")).save()
+    make_corpus(corpus, 14)
+    trainer = opened(small_config(corpus, tmp_path / "run"))
+    assert trainer.feed.position == (1, 0)
+    assert "the data starts a new pass" in text_of(trainer.display)
+
+
+def test_settings_that_mean_the_same_or_only_matter_in_training_are_no_obstacle(corpus, tmp_path):
+    trainer = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display())
+    next(trainer.feed)
     trainer.save()
     trainer.feed.close()
-    with pytest.raises(CheckpointError, match=r"data.reference_frames: 128 → 64\nUse the old values"):
-        XTTSTrainer(small_config(corpus, run_folder, {"reference_frames": 64}), display=quiet_display())
+    config = small_config(corpus, tmp_path, {"sample_rate": 16000, "mel_f_max": 8000.0}, mixed_precision="off")
+    model = dataclasses.replace(config.model, dropout=0.2, decoder_dropout=0.1, condition_dropout=0.2)
+    again = opened(dataclasses.replace(config, model=model))
+    assert "Changed since the checkpoint: data.sample_rate: 'auto' → 16000" in text_of(again.display)
+    assert again.feed.position == trainer.feed.position != (0, 0)
+
+
+def train_state(keeps_average=True, uses_loss_scale=False):
+    return TrainState(tiny_model(num_speakers=1), keeps_average, uses_loss_scale)
+
+
+def carried_over(before, after):
+    """Bring one train state to where another is; returns what is told."""
+    lines = []
+    apply_snapshot(after, take_snapshot(before, XTTSConfig(), None, {}, Progress(), (0, 0)), lines.append)
+    return lines
+
+
+def test_a_level_that_newly_keeps_an_average_starts_it_from_the_weights():
+    before, after = train_state(keeps_average=False), train_state()
+    before.assign_weights(before.flat_weights() + 1)
+    assert carried_over(before, after) == [
+        "The checkpoint has no averaged weights: the average starts from its weights."
+    ]
+    np.testing.assert_array_equal(after.average.numpy(), before.flat_weights())
+    assert carried_over(after, train_state()) == []
+    assert carried_over(after, before) == []
+
+
+def test_the_scale_of_the_loss_follows_the_precision():
+    scaled, plain, fresh = train_state(uses_loss_scale=True), train_state(), train_state(uses_loss_scale=True)
+    scaled.loss_scale.assign(64.0)
+    carried_over(scaled, fresh)
+    assert fresh.loss_scale.numpy() == 64
+    carried_over(scaled, plain)
+    assert plain.loss_scale.numpy() == 1
+    scaled = train_state(uses_loss_scale=True)
+    carried_over(plain, scaled)
+    assert scaled.loss_scale.numpy() == 2**15
+
+
+def test_weights_to_start_from_are_refused_by_a_run_that_has_its_own(corpus, tmp_path):
+    opened(small_config(corpus, tmp_path / "source")).save()
+    source = str(tmp_path / "source")
+    opened(small_config(corpus, tmp_path / "run", init_from=source)).save()
+    opened(small_config(corpus, tmp_path / "run", init_from=source + "/"))
+    with pytest.raises(CheckpointError, match="holds a run at step 0, and --init-from bundled only sets"):
+        opened(small_config(corpus, tmp_path / "run", init_from="bundled"))
+
+
+def test_the_best_checkpoint_that_a_kill_did_not_let_be_marked_is_marked_by_the_next_run(corpus, tmp_path):
+    trainer = opened(small_config(corpus, tmp_path))
+    trainer.progress.note_validation(1.0, trainer.step)
+    trainer.save()
+    opened(small_config(corpus, tmp_path))
+    assert (tmp_path / "best" / "state.json").is_file()
+
+
+def test_a_run_out_of_patience_ends_again_at_once(corpus, tmp_path):
+    trainer = opened(small_config(corpus, tmp_path))
+    trainer.progress.validations_without_improvement = 2
+    trainer.save()
+    summary = XTTSTrainer(small_config(corpus, tmp_path, early_stopping_patience=2), display=quiet_display()).train()
+    assert summary.reason is StopReason.PATIENCE
+    assert load_newest(tmp_path)[0].step == 0
 
 
 def test_other_batches_start_a_new_pass_and_reset_training_starts_anew(corpus, tmp_path):
