@@ -189,7 +189,7 @@ class TrainingConfig:
     on_retrace: Literal["warn", "fail"] = "warn"
     """What happens when something is traced or compiled again after the warm-up."""
     nonfinite_limit: PositiveInt = 20
-    """Skipped steps (loss or gradient not finite) after which the run stops with advice."""
+    """Skipped steps (loss or gradient not finite) among the last 1,000 after which the run stops with advice."""
     log_interval: PositiveInt = 20
     """Steps between two log entries."""
     validation_interval: PositiveInt = 500

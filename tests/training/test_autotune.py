@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from myxtts.batch import BatchShape
 from myxtts.training import autotune, memory
 from myxtts.training.autotune import (
     FILE_NAME,
@@ -15,6 +16,7 @@ from myxtts.training.autotune import (
     is_worth_trying_more,
     time_steps,
 )
+from myxtts.training.failures import Place, memory_advice
 from myxtts.training.memory import MemoryMeter
 from tests.training.small_runs import text_of
 
@@ -123,3 +125,10 @@ def test_a_network_that_does_not_fit_the_memory_is_a_trial_that_ran_out(make_tra
 
     monkeypatch.setattr(autotune, "XTTS", fails)
     assert time_steps(trainer.config, trainer.hardware, trainer.corpus, 4, MemoryMeter()) == StepTrial(4, 0.0, None)
+
+
+def test_the_advice_about_memory_names_both_flags_that_measure_the_batch():
+    place = Place(step=7, shape=BatchShape(4, 40, 160), clips_a_step=16.0)
+    assert "--batch-size 8 --grad-accum 2 (as many clips a step), or --batch-size auto --auto-tune" in memory_advice(
+        place, ""
+    )
