@@ -7,6 +7,7 @@ fixed, so nothing can be traced twice.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Counts, RetraceWatch
-from myxtts.synthesis.shapes import TOKEN_SHAPES
+from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES
 
 REFERENCE_ROWS = 8
 """Pieces of reference recordings that are looked at together."""
@@ -41,9 +42,7 @@ class Engine:
         self.model = XTTS(spec)
         self.model.build()
         self.vocoder = GriffinLim(mel, vocoder)
-        self.watch = RetraceWatch()
-        self._functions: dict[tuple, Any] = {}
-        self._lock = threading.RLock()
+        self._start_empty()
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the network's weights."""
@@ -60,19 +59,21 @@ class Engine:
         engine = cls.__new__(cls)
         engine.spec, engine.mel, engine.model = model.spec, mel, model
         engine.vocoder = GriffinLim(mel, vocoder)
-        engine.watch, engine._functions, engine._lock = RetraceWatch(), {}, threading.RLock()
+        engine._start_empty()
         return engine
+
+    def _start_empty(self) -> None:
+        self.watch = RetraceWatch()
+        self.seconds_compiling = 0.0
+        """Spent so far on tracing functions and on the first run of each."""
+        self._functions: dict[tuple, Any] = {}
+        self._lock = threading.RLock()
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def encode(self, tokens: np.ndarray, lengths: np.ndarray, speakers: np.ndarray, languages: np.ndarray) -> Encoded:
         """int32 (rows, T), (rows,); float32 (rows, speaker_channels); int32 (rows,) → `Encoded` of 2T + 1 symbols."""
-        rows, size = tokens.shape
-        vector = tf.TensorSpec((rows, self.spec.speaker_channels), tf.float32)
-        row = tf.TensorSpec((rows,), tf.int32)
-        function = self._function(
-            ("encode", rows, size), self._encode, (tf.TensorSpec((rows, size), tf.int32), row, vector, row)
-        )
+        function = self._encode_function(*tokens.shape)
         features, log_durations = function(tokens, lengths, speakers, languages)
         return Encoded(features.numpy(), log_durations.numpy())
 
@@ -87,23 +88,13 @@ class Engine:
         temperature: float,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Features and int32 durations (rows, symbols), noise (rows, frames, n_mels) → mel and samples."""
-        rows, frames, n_mels = noise.shape
+        rows, frames, _ = noise.shape
         symbols = 2 * max(TOKEN_SHAPES[-1], (features.shape[1] - 1) // 2) + 1
         # Always as many symbols as the longest text has: the functions differ in their frames alone.
         missing = symbols - features.shape[1]
         features = np.pad(features, [(0, 0), (0, missing), (0, 0)])
         durations = np.pad(durations, [(0, 0), (0, missing)])
-        row = tf.TensorSpec((rows,), tf.int32)
-        signature = (
-            tf.TensorSpec(features.shape, tf.float32),
-            tf.TensorSpec(durations.shape, tf.int32),
-            tf.TensorSpec((rows, frames, n_mels), tf.float32),
-            tf.TensorSpec((rows, self.spec.speaker_channels), tf.float32),
-            row,
-            tf.TensorSpec((), tf.int32),
-            tf.TensorSpec((), tf.float32),
-        )
-        function = self._function(("speak", rows, symbols, frames), self._speak, signature)
+        function = self._speak_function(rows, symbols, frames)
         mel, samples = function(
             features, durations, noise, speakers, languages, np.int32(steps), np.float32(temperature)
         )
@@ -127,6 +118,13 @@ class Engine:
         parts = [function(part).numpy() for part in np.split(padded, len(padded) // REFERENCE_ROWS)]
         return np.concatenate(parts)[:count]
 
+    def prepare(self, rows: int) -> None:
+        """Compile the functions of all token and frame shapes."""
+        for size in TOKEN_SHAPES:
+            self._encode_function(rows, size)
+        for frames in FRAME_SHAPES:
+            self._speak_function(rows, 2 * TOKEN_SHAPES[-1] + 1, frames)
+
     # --- counting -------------------------------------------------------------------------------------------------
 
     def counts(self) -> Counts:
@@ -140,17 +138,37 @@ class Engine:
         with self._lock:
             return ["/".join(map(str, key)) for key in self._functions]
 
+    def _encode_function(self, rows: int, size: int) -> Any:
+        tokens, row = tf.TensorSpec((rows, size), tf.int32), tf.TensorSpec((rows,), tf.int32)
+        vectors = tf.TensorSpec((rows, self.spec.speaker_channels), tf.float32)
+        return self._function(("encode", rows, size), self._encode, (tokens, row, vectors, row))
+
+    def _speak_function(self, rows: int, symbols: int, frames: int) -> Any:
+        signature = (
+            tf.TensorSpec((rows, symbols, self.spec.text_channels), tf.float32),
+            tf.TensorSpec((rows, symbols), tf.int32),
+            tf.TensorSpec((rows, frames, self.mel.n_mels), tf.float32),
+            tf.TensorSpec((rows, self.spec.speaker_channels), tf.float32),
+            tf.TensorSpec((rows,), tf.int32),
+            tf.TensorSpec((), tf.int32),
+            tf.TensorSpec((), tf.float32),
+        )
+        return self._function(("speak", rows, symbols, frames), self._speak, signature)
+
     def _function(self, key: tuple, body: Callable, signature: tuple) -> Any:
         function = self._functions.get(key)
         if function is None:
             with self._lock:
                 function = self._functions.get(key)
                 if function is None:
+                    started = time.perf_counter()
                     function = tf.function(body, input_signature=signature, autograph=False)
                     with self.watch.compiling():
                         function.get_concrete_function()  # traced by one thread alone
+                        _run_on_nothing(function, signature)
                     self.watch.add("/".join(map(str, key)), function)
                     self._functions[key] = function
+                    self.seconds_compiling += time.perf_counter() - started
         return function
 
     def _encode(self, tokens, lengths, speakers, languages):
@@ -162,3 +180,11 @@ class Engine:
         speakers = speakers if self.spec.has_speakers else None
         mel = self.model.decode(features, durations, noise, speakers, languages, steps, temperature)
         return mel, self.vocoder(mel, tf.reduce_sum(durations, axis=1))
+
+
+def _run_on_nothing(function: Any, signature: tuple) -> None:
+    """Run a function for one step on zeros.
+
+    A first run costs 0.3 s more than the next one (kernels are made, memory is found): a part of compiling, not of speech.
+    """
+    function(*(np.full(spec.shape, spec.shape.rank == 0, spec.dtype.as_numpy_dtype) for spec in signature))

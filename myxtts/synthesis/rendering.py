@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from myxtts.synthesis.engine import Engine
-from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES, batches_of, frames_of_symbols, noise_of, round_up
+from myxtts.synthesis.shapes import (
+    FRAME_SHAPES,
+    TOKEN_SHAPES,
+    batches_of,
+    cut_frames,
+    frames_of_symbols,
+    noise_of,
+    round_up,
+)
 
 
 class Piece(NamedTuple):
@@ -38,15 +46,28 @@ class Sampling(NamedTuple):
     temperature: float
 
 
-class _Text(NamedTuple):
-    """A piece after the encoder."""
+class Rendered(NamedTuple):
+    """A spoken piece: usually one part; more where it lasts longer than the largest shape."""
 
+    mels: list[np.ndarray]
+    """Log-mels (frames, n_mels)."""
+    parts: list[np.ndarray]
+    """Samples of each."""
+
+
+class _Run(NamedTuple):
+    """What is decoded in one go: a piece after the encoder, or a run of its frames."""
+
+    piece: int
     features: np.ndarray
     durations: np.ndarray
+    """0 outside the run."""
+    noise: np.ndarray
+    """(frames, n_mels)."""
 
     @property
     def frames(self) -> int:
-        return int(self.durations.sum())
+        return len(self.noise)
 
 
 class Renderer:
@@ -58,25 +79,35 @@ class Renderer:
         rows: int = 1,
         token_shapes: Sequence[int] = TOKEN_SHAPES,
         frame_shapes: Sequence[int] = FRAME_SHAPES,
+        boundaries: Collection[int] = (),
     ):
+        """`boundaries`: ids after which a piece of too many frames is best cut."""
         self.engine = engine
         self.rows = rows
         self.token_shapes = token_shapes
         self.frame_shapes = frame_shapes
+        self.boundaries = np.array(sorted(boundaries), np.int32)
 
-    def render(self, pieces: Sequence[Piece], sampling: Sampling) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Mel (frames, n_mels) and samples of each piece, at the smallest shapes that hold it."""
-        texts: dict[int, _Text] = {}
+    def render(self, pieces: Sequence[Piece], sampling: Sampling) -> list[Rendered]:
+        """The sound of each piece, made at the smallest shapes that hold it and never at a larger one than there is."""
+        runs_of: dict[int, list[_Run]] = {}
         for group in batches_of([len(piece.ids) for piece in pieces], self.rows):
-            texts |= zip(group, self._encode([pieces[index] for index in group], sampling), strict=True)
-        rendered: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for group in batches_of([texts[index].frames for index in range(len(pieces))], self.rows):
-            spoken = self._speak([pieces[index] for index in group], [texts[index] for index in group], sampling)
-            rendered |= zip(group, spoken, strict=True)
-        return [rendered[index] for index in range(len(pieces))]
+            runs_of |= zip(group, self._encode(pieces, group, sampling), strict=True)
+        runs = [run for index in range(len(pieces)) for run in runs_of[index]]
+        spoken: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for group in batches_of([run.frames for run in runs], self.rows):
+            spoken |= zip(group, self._speak([runs[index] for index in group], sampling), strict=True)
+        rendered = [Rendered([], []) for _ in pieces]
+        for index, run in enumerate(runs):
+            mel, samples = spoken[index]
+            rendered[run.piece].mels.append(mel)
+            rendered[run.piece].parts.append(samples)
+        return rendered
 
-    def _encode(self, pieces: list[Piece], sampling: Sampling) -> list[_Text]:
-        members = pieces + pieces[:1] * (self.rows - len(pieces))  # empty rows repeat the first one
+    def _encode(self, pieces: Sequence[Piece], group: list[int], sampling: Sampling) -> list[list[_Run]]:
+        members = [
+            pieces[index] for index in group + group[:1] * (self.rows - len(group))
+        ]  # empty rows repeat the first
         lengths = np.array([len(piece.ids) for piece in members], np.int32)
         tokens = np.zeros((self.rows, round_up(int(lengths.max()), self.token_shapes)), np.int32)
         for row, piece in enumerate(members):
@@ -84,31 +115,40 @@ class Renderer:
         features, log_durations = self.engine.encode(tokens, lengths, *self._condition(sampling))
         scale, rate = sampling.duration_scale, self.engine.mel.frames_per_second
         return [
-            _Text(features[row], frames_of_symbols(log_durations[row], 2 * int(lengths[row]) + 1, scale, rate))
-            for row in range(len(pieces))
+            self._runs(
+                index,
+                pieces[index],
+                features[row],
+                frames_of_symbols(log_durations[row], 2 * int(lengths[row]) + 1, scale, rate),
+            )
+            for row, index in enumerate(group)
         ]
 
-    def _speak(
-        self, pieces: list[Piece], texts: list[_Text], sampling: Sampling
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _runs(self, index: int, piece: Piece, features: np.ndarray, durations: np.ndarray) -> list[_Run]:
+        is_boundary = np.zeros(len(durations), bool)
+        is_boundary[1 : 2 * len(piece.ids) : 2] = np.isin(piece.ids, self.boundaries)  # symbols stand between blanks
+        parts = cut_frames(durations, is_boundary, self.frame_shapes[-1])
+        noise = noise_of(piece.seed, piece.number, int(durations.sum()), self.engine.mel.n_mels)
+        starts = np.cumsum([part.sum() for part in parts])[:-1]
+        return [_Run(index, features, part, own) for part, own in zip(parts, np.split(noise, starts), strict=True)]
+
+    def _speak(self, runs: list[_Run], sampling: Sampling) -> list[tuple[np.ndarray, np.ndarray]]:
         mel = self.engine.mel
-        symbols, channels = max(len(text.durations) for text in texts), texts[0].features.shape[1]
-        frames = round_up(max(text.frames for text in texts), self.frame_shapes)
+        symbols, channels = max(len(run.durations) for run in runs), runs[0].features.shape[1]
+        frames = round_up(max(run.frames for run in runs), self.frame_shapes)
         features = np.zeros((self.rows, symbols, channels), np.float32)
         durations = np.zeros((self.rows, symbols), np.int32)
         noise = np.zeros((self.rows, frames, mel.n_mels), np.float32)
-        for row in range(self.rows):
-            index = row if row < len(pieces) else 0
-            piece, text = pieces[index], texts[index]
-            features[row, : len(text.durations)], durations[row, : len(text.durations)] = text
-            noise[row, : text.frames] = noise_of(piece.seed, piece.number, text.frames, mel.n_mels)
+        for row, run in enumerate(runs + runs[:1] * (self.rows - len(runs))):
+            features[row, : len(run.durations)], durations[row, : len(run.durations)] = run.features, run.durations
+            noise[row, : run.frames] = run.noise
         vectors, languages = self._condition(sampling)
         mels, samples = self.engine.speak(
             features, durations, noise, vectors, languages, sampling.steps, sampling.temperature
         )
         return [
-            (mels[row, : text.frames], samples[row, : max(1, text.frames - 1) * mel.hop_length])
-            for row, text in enumerate(texts)
+            (mels[row, : run.frames], samples[row, : max(1, run.frames - 1) * mel.hop_length])
+            for row, run in enumerate(runs)
         ]
 
     def _condition(self, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:

@@ -41,6 +41,21 @@ def cut_symbols(ids: Sequence[int], boundaries: frozenset[int], longest: int) ->
     return [*runs, ids]
 
 
+def cut_frames(durations: np.ndarray, boundaries: np.ndarray, longest: int) -> list[np.ndarray]:
+    """Frames of each symbol, int32 (symbols,), as runs of at most `longest` frames that add up to it.
+
+    A run ends after a symbol of `boundaries`, bool (symbols,), where there is one in its second half, else wherever it is full.
+    """
+    ends = np.cumsum(durations)
+    total, start, runs = int(ends[-1]), 0, []
+    while total - start > longest:
+        possible = ends[boundaries & (ends > start + longest // 2) & (ends <= start + longest)]
+        stop = int(possible[-1]) if len(possible) else start + longest
+        runs.append(np.diff(np.clip(ends, start, stop), prepend=start).astype(np.int32))
+        start = stop
+    return [*runs, np.diff(np.clip(ends, start, total), prepend=start).astype(np.int32)]
+
+
 def batches_of(lengths: Sequence[int], rows: int) -> list[list[int]]:
     """Indices in groups of at most `rows`, similar lengths together; the longest first, so that memory peaks at once."""
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
@@ -77,15 +92,21 @@ def noise_of(seed: int, piece: int, num_frames: int, n_mels: int) -> np.ndarray:
     return generator.standard_normal((num_frames, n_mels), np.float32)
 
 
-def join_piece(samples: np.ndarray, sample_rate: int, pause_seconds: float) -> np.ndarray:
-    """A piece ready to follow another: never above full scale, faded at both ends, followed by a pause."""
-    if not np.isfinite(samples).all():
+def join_piece(parts: Sequence[np.ndarray], sample_rate: int, pause_seconds: float) -> np.ndarray:
+    """A piece ready to follow another: never above full scale, each part faded at both ends, followed by a pause."""
+    pause = np.zeros(round(pause_seconds * sample_rate), np.float32)
+    joined = np.concatenate([*(_faded(part, sample_rate) for part in parts), pause])
+    if not np.isfinite(joined).all():
         raise VoiceError("The voice gives sound that is not finite: it is damaged or diverged. Train it again.")
-    peak = float(np.abs(samples).max(initial=0.0))
-    joined = samples * np.float32(min(1.0, HIGHEST_PEAK / peak)) if peak > 0 else samples.copy()
-    fade = min(round(FADE_SECONDS * sample_rate), len(joined) // 2)
+    peak = float(np.abs(joined).max(initial=0.0))
+    return joined * np.float32(min(1.0, HIGHEST_PEAK / peak)) if peak > 0 else joined
+
+
+def _faded(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    faded = samples.copy()
+    fade = min(round(FADE_SECONDS * sample_rate), len(faded) // 2)
     if fade > 0:
         ramp = (0.5 - 0.5 * np.cos(np.pi * (np.arange(fade) + 0.5) / fade)).astype(np.float32)
-        joined[:fade] *= ramp
-        joined[-fade:] *= ramp[::-1]
-    return np.concatenate([joined, np.zeros(round(pause_seconds * sample_rate), np.float32)])
+        faded[:fade] *= ramp
+        faded[-fade:] *= ramp[::-1]
+    return faded

@@ -10,8 +10,9 @@ One `Voice` may be used by many threads at once.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from myxtts.errors import TextError, VoiceError
 from myxtts.models.vocoder import GriffinLimSettings
 from myxtts.runtime.counters import Counts
 from myxtts.synthesis.engine import Engine
-from myxtts.synthesis.options import SpeechOptions
+from myxtts.synthesis.options import SpeechOptions, check_number
 from myxtts.synthesis.rendering import Piece, Renderer, Sampling
 from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES, cut_symbols, join_piece, round_up
 from myxtts.synthesis.speaker import Speaker, reference_pieces
@@ -34,13 +35,12 @@ from myxtts.synthesis.voice_folder import (
 )
 from myxtts.synthesis.weights_file import read_weights
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
-from myxtts.text.sentences import split_sentences
+from myxtts.text.sentences import TextPiece, split_sentences
 
 BATCH_ROWS = 8
 """Sentences that are spoken at once by `synthesize_many`."""
 LONGEST_TEXT = 200_000
 """Characters spoken at once: about four hours of speech."""
-SENTENCE_ENDS = ".!?…؟۔।॥。！？"
 
 
 class Audio(NamedTuple):
@@ -106,22 +106,16 @@ class Voice:
         """
         options = _options(options, named)
         language, vector = self._language(options.language), self.speaker_vector(options.speaker)
-        sentences = self._sentences(text, language)
-        return self._say(sentences, language, vector, options)
+        pieces = self._pieces(text, language, options, options.seed)
+        first = next(pieces)  # a text without anything to speak is told now
+        return self._say(itertools.chain([first], pieces), language, vector, options)
 
-    def _say(self, sentences: list[str], language: str, vector: np.ndarray, options: SpeechOptions) -> Iterator[Chunk]:
-        number, unknown = 0, Counter()
-        for sentence in sentences:
-            pieces = self._pieces([sentence], language, options, options.seed, first_number=number)
-            if not pieces:
-                unknown += self._tokenizer.encode(sentence, language).unknown
-            for piece in pieces:
-                samples = self._speak([piece], language, vector, options)[0]
-                yield Chunk(samples, self.sample_rate, piece.text, piece.unknown + unknown)
-                unknown = Counter()
-            number += len(pieces)
-        if number == 0:
-            raise TextError(_nothing_to_speak(sentences, unknown, language))
+    def _say(
+        self, pieces: Iterable[Piece], language: str, vector: np.ndarray, options: SpeechOptions
+    ) -> Iterator[Chunk]:
+        for piece in pieces:
+            samples = self._speak([piece], language, vector, options)[0]
+            yield Chunk(samples, self.sample_rate, piece.text, piece.unknown)
 
     def synthesize(self, text: str, options: SpeechOptions | None = None, **named) -> Audio:
         """Speak a text and return all of it: the chunks of `say`, joined."""
@@ -133,17 +127,17 @@ class Voice:
     ) -> list[Audio]:
         """Speak many texts, several sentences at once; each as `synthesize` speaks it with its seed (0, 1, 2, … if None)."""
         options = _options(options, named)
+        if isinstance(texts, str):
+            raise TextError(f"Expected a list of texts. Received one text: {texts!r:.60}. Use `synthesize` for one.")
         seeds = range(len(texts)) if seeds is None else seeds
         if len(seeds) != len(texts):
             raise VoiceError(f"Every text needs a seed. Received: {len(texts)} texts and {len(seeds)} seeds.")
+        for seed in seeds:
+            check_number("seed", seed)
         language, vector = self._language(options.language), self.speaker_vector(options.speaker)
         pieces: list[Piece] = []
         for owner, (text, seed) in enumerate(zip(texts, seeds, strict=True)):
-            sentences = self._sentences(text, language)
-            own = self._pieces(sentences, language, options, seed, owner=owner)
-            if not own:
-                raise TextError(_nothing_to_speak(sentences, Counter(), language))
-            pieces += own
+            pieces += self._pieces(text, language, options, seed, owner)
         spoken = self._speak(pieces, language, vector, options, BATCH_ROWS if len(pieces) > 1 else 1)
         parts: list[list[np.ndarray]] = [[] for _ in texts]
         for piece, samples in zip(pieces, spoken, strict=True):
@@ -152,9 +146,12 @@ class Voice:
 
     def vocode(self, mel: np.ndarray) -> Audio:
         """A log-mel (frames, n_mels) of this voice's definition as sound, by the vocoder that the voice speaks with."""
-        frames, n_mels = np.shape(mel)
-        if n_mels != self.mel.n_mels or frames == 0:
-            raise VoiceError(f"Expected a mel of shape (frames, {self.mel.n_mels}). Received: {np.shape(mel)}.")
+        shape, n_mels = np.shape(mel), self.mel.n_mels
+        if len(shape) != 2 or shape[1] != n_mels or shape[0] == 0:
+            raise VoiceError(f"Expected a mel of shape (frames, {n_mels}). Received: {shape}.")
+        if not np.isfinite(mel).all():
+            raise VoiceError("Expected a mel of finite numbers. Received: some that are infinite or not a number.")
+        frames = shape[0]
         padded = np.zeros((1, round_up(frames, FRAME_SHAPES), n_mels), np.float32)
         padded[0, :frames] = mel
         samples = self.engine.vocode(padded, np.array([frames], np.int32))[0]
@@ -204,14 +201,15 @@ class Voice:
 
     def warm_up(self, rows: int = 1) -> None:
         """Compile every function that a text may need, so that the first sentence does not wait for it."""
-        vectors, row = np.zeros((rows, self.engine.spec.speaker_channels), np.float32), np.zeros(rows, np.int32)
-        for size in TOKEN_SHAPES:
-            encoded = self.engine.encode(np.full((rows, size), 2, np.int32), row + 1, vectors, row)
-        durations = np.zeros(encoded.log_durations.shape, np.int32)
-        durations[:, :3] = 1
-        for frames in FRAME_SHAPES:
-            noise = np.zeros((rows, frames, self.mel.n_mels), np.float32)
-            self.engine.speak(encoded.features, durations, noise, vectors, row, 1, 0.0)
+        self.engine.prepare(rows)
+
+    @property
+    def seconds_compiling(self) -> float:
+        """Spent so far on making functions ready, first run included: what the first use of a shape waits for.
+
+        `myxtts say` takes it off the time of speaking, for a real-time factor that does not depend on how short the text is.
+        """
+        return self.engine.seconds_compiling
 
     def counts(self) -> Counts:
         """Traces so far, by the counters that training uses."""
@@ -226,55 +224,60 @@ class Voice:
             raise VoiceError(_unknown_name("language", language, self.languages))
         return language
 
-    def _sentences(self, text: str, language: str) -> list[str]:
+    def _pieces(self, text: str, language: str, options: SpeechOptions, seed: int, owner: int = 0) -> Iterator[Piece]:
+        """A text as symbols, a piece when it is asked for; at least one.
+
+        One part is looked ahead: what cannot be spoken gives its unknown symbols, and the end of its sentence, to its neighbour.
+        """
+        number, held, unknown = 0, None, Counter()
+        for part in self._split(text, language):
+            encoded = self._tokenizer.encode(part.text, language)
+            pause_seconds = options.pause if part.ends_sentence else options.pause / 3
+            if not encoded.ids:
+                unknown += encoded.unknown
+                if held is not None and part.ends_sentence:
+                    held = held._replace(pause_seconds=pause_seconds)
+                continue
+            runs = cut_symbols(encoded.ids, self._boundaries, TOKEN_SHAPES[-1])
+            for index, ids in enumerate(runs):
+                if held is not None:
+                    yield held
+                held = Piece(
+                    text=part.text if index == 0 else "",
+                    ids=ids,
+                    unknown=encoded.unknown + unknown if index == 0 else Counter(),
+                    seed=seed,
+                    number=number,
+                    pause_seconds=pause_seconds if index == len(runs) - 1 else options.pause / 3,
+                    owner=owner,
+                )
+                number += 1
+            unknown = Counter()
+        if held is None:
+            raise TextError(_nothing_to_speak(text, unknown, language))
+        yield held._replace(unknown=held.unknown + unknown)
+
+    def _split(self, text: str, language: str) -> list[TextPiece]:
+        if not isinstance(text, str):
+            raise TextError(f"Expected a text. Received: {text!r:.60}.")
         if len(text) > LONGEST_TEXT:
             raise TextError(
                 f"The text has {len(text):,} characters; at most {LONGEST_TEXT:,} are spoken at once. Split it into parts."
             )
-        sentences = split_sentences(text, language, self.description.max_characters)
-        if not sentences:
+        parts = split_sentences(text, language, self.description.max_characters)
+        if not parts:
             raise TextError("The text is empty. Expected something to say.")
-        return sentences
-
-    def _pieces(
-        self,
-        sentences: list[str],
-        language: str,
-        options: SpeechOptions,
-        seed: int,
-        first_number: int = 0,
-        owner: int = 0,
-    ) -> list[Piece]:
-        """Sentences as symbols; one with nothing to speak in it gives no piece."""
-        pieces: list[Piece] = []
-        for sentence, encoded in zip(sentences, self._tokenizer.encode_many(sentences, language), strict=True):
-            if not encoded.ids:
-                continue
-            is_end = sentence.rstrip("\"'”’»›)]} ").endswith(tuple(SENTENCE_ENDS)) or sentence is sentences[-1]
-            runs = cut_symbols(encoded.ids, self._boundaries, TOKEN_SHAPES[-1])
-            for index, ids in enumerate(runs):
-                is_last = index == len(runs) - 1
-                pieces.append(
-                    Piece(
-                        text=sentence if index == 0 else "",
-                        ids=ids,
-                        unknown=encoded.unknown if index == 0 else Counter(),
-                        seed=seed,
-                        number=first_number + len(pieces),
-                        pause_seconds=options.pause if is_end and is_last else options.pause / 3,
-                        owner=owner,
-                    )
-                )
-        return pieces
+        return parts
 
     def _speak(
         self, pieces: list[Piece], language: str, vector: np.ndarray, options: SpeechOptions, rows: int = 1
     ) -> list[np.ndarray]:
         """Samples of each piece, joined ready."""
-        rendered = Renderer(self.engine, rows).render(pieces, self.sampling(language, vector, options))
+        renderer = Renderer(self.engine, rows, boundaries=self._boundaries)
+        rendered = renderer.render(pieces, self.sampling(language, vector, options))
         return [
-            join_piece(samples, self.sample_rate, piece.pause_seconds)
-            for piece, (_, samples) in zip(pieces, rendered, strict=True)
+            join_piece(spoken.parts, self.sample_rate, piece.pause_seconds)
+            for piece, spoken in zip(pieces, rendered, strict=True)
         ]
 
     def sampling(self, language: str, vector: np.ndarray, options: SpeechOptions) -> Sampling:
@@ -302,9 +305,7 @@ def _unknown_name(what: str, name: str, names: Sequence[str]) -> str:
     return f"This voice has no {what} {name!r:.60}. It has: {listed or 'none'}.{advice}"
 
 
-def _nothing_to_speak(sentences: list[str], unknown: Counter, language: str) -> str:
+def _nothing_to_speak(text: str, unknown: Counter, language: str) -> str:
     symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
     reason = f" The voice has not learnt {symbols!r}." if symbols else ""
-    return (
-        f"There is nothing to say in {' '.join(sentences)!r:.60}: no letter that can be spoken in '{language}'.{reason}"
-    )
+    return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"

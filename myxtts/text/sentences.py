@@ -1,7 +1,7 @@
 """Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
 
-A sentence that is too long is cut at clauses, then between words, then inside a word.
-Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the length of the text.
+A sentence that is too long is cut at clauses, then between words, then inside a word; each piece knows whether it ends
+its sentence. Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the text's length.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from myxtts.errors import TextError
 from myxtts.text.cleanup import base_language
@@ -34,8 +35,8 @@ _LOOK_BACK = 24
 """Characters before a dot that are searched for an abbreviation."""
 
 _ABBREVIATIONS = {
-    "en": "mr mrs ms dr prof st jr sr vs etc e.g i.e fig vol no inc ltd co corp gen col capt lt sgt maj rev hon gov sen rep "
-    "pres mt ft ave blvd rd dept approx est ext tel apt jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m u.s u.k ph.d",
+    "en": "mr mrs ms dr prof st jr sr vs etc e.g i.e inc ltd co corp gen col capt lt sgt maj rev hon gov sen rep pres mt ft "
+    "ave blvd rd dept a.m p.m u.s u.k ph.d",
     "de": "dr prof hr fr nr str bzw z.b d.h u.a usw ca evtl ggf vgl abs art bd sog st",
     "fr": "m mm mme mlle dr pr st ste etc cf ex p.ex av bd no vol env",
     "es": "sr sra srta dr dra ud uds etc p.ej pág núm av avda ee.uu",
@@ -46,37 +47,56 @@ _ABBREVIATIONS = {
     "fa": "دکتر ق.م ه.ش ه.ق ص",
 }
 _ABBREVIATIONS_OF = {language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()}
+_BEFORE_NUMBERS_OF = {
+    "en": frozenset("no fig vol approx est ext tel apt jan feb mar apr jun jul aug sep sept oct nov dec".split())
+}
+"""Abbreviations before a number only; elsewhere they are words (`no`, `fig`), or have nothing after them to wait for."""
+_BEFORE_LETTERS = frozenset("fig vol apt".split())
+"""Of these, the ones whose number may be a letter or a Roman numeral: Fig. A, Vol. IV."""
 _MAY_END_SENTENCE = frozenset(
-    "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd".split()
+    "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd "
+    "st dept gen col capt lt sgt maj rev hon gov sen rep pres mt ft".split()
 )
-"""Abbreviations that a capital letter after them turns into the end of a sentence."""
+"""Abbreviations that a word of `_STARTERS` after them turns into the end of a sentence; a name after them does not."""
 _STARTERS = frozenset(
-    "the this that these it he she they we you i a an in on at but and so if when there then however".split()
+    "the this that these it he she they we you i a an in on at but and so if when there then however "
+    "his her their its my our your what who where why how which while after before".split()
 )
+_FIRST_WORD = re.compile(r"[\"'“‘«(\[]*+([^\W\d_]++)(?P<dot>\.)?")
+_LETTER_OR_ROMAN = re.compile(r"[(\[]?(?:[A-Z]|[IVXLC]+)\b")
 
 
-def split_sentences(text: str, language: str, max_characters: int = MAX_CHARACTERS) -> list[str]:
+class TextPiece(NamedTuple):
+    """What is spoken at once: a sentence, or a part of one that was too long."""
+
+    text: str
+    ends_sentence: bool
+    """Whether it is the last of its sentence, paragraph or heading, whatever mark it ends with."""
+
+
+def split_sentences(text: str, language: str, max_characters: int = MAX_CHARACTERS) -> list[TextPiece]:
     """The sentences of a text, cut where they are longer than `max_characters`."""
     if max_characters < 10:
         raise TextError(f"max_characters must be at least 10. Received: {max_characters}. Try {MAX_CHARACTERS}.")
-    abbreviations = _ABBREVIATIONS_OF.get(base_language(language), frozenset())
-    pieces: list[str] = []
+    base = base_language(language)
+    pieces: list[TextPiece] = []
     for paragraph in _PARAGRAPH.split(text):
-        for sentence in _join_wordless(_sentences(paragraph, abbreviations)):
-            pieces += _shorten(sentence, max_characters)
+        for sentence in _join_wordless(_sentences(paragraph, base)):
+            *parts, last = _shorten(sentence, max_characters)
+            pieces += [*(TextPiece(part, False) for part in parts), TextPiece(last, True)]
     return pieces
 
 
-def _sentences(paragraph: str, abbreviations: frozenset[str]) -> Iterator[str]:
+def _sentences(paragraph: str, language: str) -> Iterator[str]:
     start = 0
     for match in _END.finditer(paragraph):
-        if _is_boundary(paragraph, match, abbreviations):
+        if _is_boundary(paragraph, match, language):
             yield _fold(paragraph[start : match.end()])
             start = match.end()
     yield _fold(paragraph[start:])
 
 
-def _is_boundary(text: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
+def _is_boundary(text: str, match: re.Match[str], language: str) -> bool:
     """Whether a mark ends a sentence. Only dots are doubtful: abbreviations, initials, dots of omission."""
     mark = match[0].rstrip(_CLOSERS)
     if mark not in (".", "…") and set(mark) != {"."}:
@@ -85,22 +105,27 @@ def _is_boundary(text: str, match: re.Match[str], abbreviations: frozenset[str])
     first = following.lstrip("\"'“‘«([¿¡")[:1]
     if first.islower():
         return False
-    if mark != ".":
+    if mark != "." or not following:
         return True
     word = _LAST_WORD.search(text, max(0, match.start() - _LOOK_BACK), match.start())[0].lower()
-    is_abbreviation = word in abbreviations
-    if is_abbreviation and word in _MAY_END_SENTENCE:
-        return _starts_sentence(following) or not following
+    if word in _BEFORE_NUMBERS_OF.get(language, ()):
+        is_number = first.isdigit() or first in ("+", "#")
+        return not (is_number or (word in _BEFORE_LETTERS and _LETTER_OR_ROMAN.match(following)))
+    if word in _ABBREVIATIONS_OF.get(language, ()):
+        return word in _MAY_END_SENTENCE and _starts_sentence(following)
     is_initial = len(word) == 1 and word.isalpha() and word != "i" and unicodedata.category(word) == "Ll"
     is_initialism = "." in word and all(len(part) == 1 for part in word.split("."))
     if is_initial or is_initialism:
-        return not following or (is_initialism and _starts_sentence(following))
-    return not is_abbreviation or not following
+        return (is_initialism or language == "en") and _starts_sentence(following)
+    return True
 
 
 def _starts_sentence(following: str) -> bool:
-    first_word = following.lstrip("\"'“‘«([").split(maxsplit=1)[:1]
-    return bool(first_word) and first_word[0][:1].isupper() and first_word[0].strip(",.").lower() in _STARTERS
+    """Whether a text begins with a word that is hardly ever a name. `A.` and `I.` are initials."""
+    first = _FIRST_WORD.match(following)
+    if first is None or not first[1][0].isupper() or first[1].lower() not in _STARTERS:
+        return False
+    return len(first[1]) > 1 or not first["dot"]
 
 
 def _join_wordless(sentences: Iterable[str]) -> Iterator[str]:

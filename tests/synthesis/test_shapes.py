@@ -8,6 +8,7 @@ from myxtts.synthesis.shapes import (
     FADE_SECONDS,
     FRAME_SHAPES,
     batches_of,
+    cut_frames,
     cut_symbols,
     frames_of_symbols,
     join_piece,
@@ -63,7 +64,7 @@ def test_longer_noise_begins_with_shorter_noise_and_seeds_differ():
 
 
 def test_a_joined_piece_starts_and_ends_at_zero_and_is_followed_by_its_pause():
-    joined = join_piece(np.full(8000, 2.0, np.float32), 8000, pause_seconds=0.5)
+    joined = join_piece([np.full(8000, 2.0, np.float32)], 8000, pause_seconds=0.5)
     assert len(joined) == 12000
     assert abs(joined[0]) < 1e-2
     assert abs(joined[7999]) < 1e-2
@@ -73,11 +74,11 @@ def test_a_joined_piece_starts_and_ends_at_zero_and_is_followed_by_its_pause():
 
 def test_sound_that_is_not_finite_is_told():
     with pytest.raises(VoiceError, match="not finite"):
-        join_piece(np.full(100, np.nan, np.float32), 8000, 0.0)
+        join_piece([np.full(100, np.nan, np.float32)], 8000, 0.0)
 
 
 def test_a_piece_shorter_than_two_fades_is_joined():
-    assert len(join_piece(np.ones(5, np.float32), 8000, 0.0)) == 5 < FADE_SECONDS * 8000
+    assert len(join_piece([np.ones(5, np.float32)], 8000, 0.0)) == 5 < FADE_SECONDS * 8000
 
 
 def test_a_run_of_symbols_is_cut_after_the_last_boundary_that_fits():
@@ -85,3 +86,24 @@ def test_a_run_of_symbols_is_cut_after_the_last_boundary_that_fits():
     assert cut_symbols(ids, frozenset({2}), 10) == [[5, 5, 5, 2, 5, 5, 5, 5, 2], [5, 5]]
     assert cut_symbols([5] * 25, frozenset({2}), 10) == [[5] * 10, [5] * 10, [5] * 5]
     assert cut_symbols([5] * 10, frozenset({2}), 10) == [[5] * 10]
+
+
+def test_frames_are_cut_after_the_last_boundary_that_fits_or_where_the_run_is_full():
+    durations = np.array([2, 3, 2, 3, 2], np.int32)
+    after_second = np.array([False, True, False, False, False])
+    assert [run.tolist() for run in cut_frames(durations, after_second, 7)] == [[2, 3, 0, 0, 0], [0, 0, 2, 3, 2]]
+    nowhere = np.zeros(5, bool)
+    assert [run.tolist() for run in cut_frames(durations, nowhere, 6)] == [[2, 3, 1, 0, 0], [0, 0, 1, 3, 2]]
+    assert [run.tolist() for run in cut_frames(durations, after_second, 12)] == [durations.tolist()]
+
+
+def test_a_symbol_longer_than_a_run_is_cut_inside():
+    runs = cut_frames(np.array([1, 20, 1], np.int32), np.ones(3, bool), 8)
+    assert [int(run.sum()) for run in runs] == [8, 8, 6]
+    assert np.sum(runs, axis=0).tolist() == [1, 20, 1]
+
+
+def test_every_part_of_a_piece_is_faded_and_all_are_as_loud_as_one():
+    joined = join_piece([np.ones(1000, np.float32), np.full(1000, 2.0, np.float32)], 8000, 0.0)
+    assert np.abs(joined[[0, 999, 1000, 1999]]).max() < 1e-2
+    assert joined[500] == pytest.approx(joined[1500] / 2)

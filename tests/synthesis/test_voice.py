@@ -1,6 +1,7 @@
 """A voice speaks: the same text and seed give the same audio, whatever the shape, the batch or the thread."""
 
 import threading
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -73,8 +74,9 @@ def test_rounding_to_a_larger_shape_changes_nothing(voice):
     ids = voice._tokenizer.encode("hello there, this is it", "en").ids
     piece = Piece("", ids, None, seed=5, number=0, pause_seconds=0.0, owner=0)
     sampling = voice.sampling("en", voice.speaker_vector(None), SpeechOptions())
-    exact, _ = Renderer(voice.engine, 1, (len(ids),), tuple(range(1, 1000))).render([piece], sampling)[0]
-    rounded, _ = Renderer(voice.engine, 1, (TOKEN_SHAPES[1],), (FRAME_SHAPES[2],)).render([piece], sampling)[0]
+    smallest = Renderer(voice.engine, 1, (len(ids),), tuple(range(1, 1000)))
+    larger = Renderer(voice.engine, 1, (TOKEN_SHAPES[1],), (FRAME_SHAPES[2],))
+    (exact,), (rounded,) = (renderer.render([piece], sampling)[0].mels for renderer in (smallest, larger))
     assert rounded.shape == exact.shape
     assert np.abs(rounded - exact).max() < 1e-3
     assert np.sqrt(np.mean((rounded - exact) ** 2)) < 1e-4
@@ -91,7 +93,48 @@ def test_many_different_sentences_compile_a_handful_of_functions(tmp_path):
         fresh.synthesize(
             " ".join("abcdefghijkl"[: generator.integers(1, 12)] for _ in range(words)), seed=number, steps=1
         )
+    # Slow speech lasts longer than the largest shape and is cut.
+    slow = fresh.synthesize("abcdefgh ijkl " * 12, speed=0.25, steps=1, pause=0)
+    assert slow.seconds > FRAME_SHAPES[-1] / MEL.frames_per_second
     assert fresh.counts() == counts
+
+
+def test_speech_that_is_cut_for_its_length_lasts_as_long_as_its_symbols(voice):
+    text = "abcdefgh ijkl " * 12
+    usual, slow = (voice.synthesize(text, speed=speed, steps=1, pause=0).seconds for speed in (1, 0.25))
+    assert slow == pytest.approx(4 * usual, rel=0.02)
+    together = voice.synthesize_many([text, "hello"], seeds=[0, 1], speed=0.25, steps=1, pause=0)
+    assert together[0].seconds == slow
+
+
+def test_what_is_compiled_is_told_apart_from_speech(tmp_path):
+    fresh = Voice.load(write_voice(tmp_path / "voice"))
+    assert fresh.seconds_compiling == 0
+    fresh.synthesize("Hello", steps=1)
+    compiling = fresh.seconds_compiling
+    assert compiling > 0
+    fresh.synthesize("Hullo", steps=1)
+    assert fresh.seconds_compiling == compiling
+
+
+CLAUSE = "it goes on for a good while and does not come to an end, "
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences", "cuts"),
+    [
+        (CLAUSE * 5 + "here it ends. And this is new.", 2, 1),
+        (CLAUSE * 5 + "here it ends", 1, 1),
+        ("A heading\n\nthe paragraph below it", 2, 0),
+        ("A verse\u0964 And a second one\u1362 Done", 3, 0),
+        (CLAUSE * 3 + "漢字" * 30 + ".", 1, 0),
+    ],
+)
+def test_a_sentence_is_followed_by_its_pause_and_a_cut_inside_it_by_a_third(voice, text, sentences, cuts):
+    usual = {"speed": 4, "steps": 1}
+    whole, with_pauses = (voice.synthesize(text, pause=pause, **usual).seconds for pause in (0, 3))
+    assert with_pauses - whole == pytest.approx(3 * sentences + cuts)
+    assert voice.synthesize_many([text], pause=3, **usual)[0].seconds == pytest.approx(with_pauses)
 
 
 def test_threads_that_share_a_voice_get_what_one_alone_gets(tmp_path):
@@ -115,12 +158,12 @@ def test_threads_that_share_a_voice_get_what_one_alone_gets(tmp_path):
 @pytest.mark.parametrize("text", ["", "   \n\t ", "...!?", "😀😀", "\u200f\u200e\u202b", "\x00\x07\x1b", "漢字"])
 def test_a_text_with_nothing_to_speak_is_told(voice, text):
     with pytest.raises(TextError, match=r"empty|nothing to say"):
-        voice.synthesize(text)
+        voice.say(text)  # at once, not at the first chunk
 
 
 def test_what_cannot_be_spoken_is_left_out_and_counted(voice):
-    chunks = list(voice.say("Hello 😀 there. 😀! Good day."))
-    assert sum((chunk.unknown for chunk in chunks), start=type(chunks[0].unknown)())["😀"] == 2
+    chunks = list(voice.say("漢. Hello 😀 there. 😀! Good day. 漢."))
+    assert sum((chunk.unknown for chunk in chunks), start=Counter()) == {"😀": 2, "漢": 2}
     np.testing.assert_array_equal(
         voice.synthesize("Hello\x00\u200f there").samples, voice.synthesize("Hello there").samples
     )
@@ -147,11 +190,34 @@ def test_a_word_without_end_is_spoken(voice):
         {"seed": -1},
         {"steps": 0},
         {"temperature": 9},
+        {"speed": "2"},
+        {"speed": None},
+        {"pause": True},
+        {"seed": 1.5},
+        {"steps": 1.5},
+        {"temperature": "warm"},
+        {"language": 1},
+        {"speaker": 0},
     ],
 )
 def test_options_out_of_range_are_told_at_once(voice, options):
     with pytest.raises(VoiceError, match=next(iter(options))):
         voice.say("Hello", **options)
+
+
+def test_numbers_of_numpy_are_options(voice):
+    options = SpeechOptions(speed=np.float32(2), seed=np.int64(1), steps=np.int32(1), temperature=np.float64(0.5))
+    assert voice.synthesize("Hello", options).seconds > 0
+
+
+def test_many_texts_are_a_list_and_their_seeds_whole_numbers(voice):
+    with pytest.raises(TextError, match="list of texts"):
+        voice.synthesize_many("hi")
+    with pytest.raises(TextError, match="Expected a text"):
+        voice.synthesize_many([1])
+    for seed in (-1, 1.5, "1"):
+        with pytest.raises(VoiceError, match="seed must"):
+            voice.synthesize_many(["hi"], seeds=[seed])
 
 
 def test_unknown_languages_and_speakers_are_told_at_once_with_what_there_is(cloning_voice):
@@ -229,6 +295,14 @@ def test_vocoding_gives_the_length_of_the_mel(voice):
     assert len(audio.samples) == (len(mel) - 1) * MEL.hop_length
     with pytest.raises(VoiceError, match="shape"):
         voice.vocode(mel[:, :-1])
+    with pytest.raises(VoiceError, match="shape"):
+        voice.vocode(mel[0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_mel_that_is_not_finite_is_told(voice, value):
+    with pytest.raises(VoiceError, match="finite"):
+        voice.vocode(np.full((4, MEL.n_mels), value, np.float32))
 
 
 def test_a_description_says_how_long_a_sentence_may_be(tmp_path):

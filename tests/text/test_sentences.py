@@ -5,7 +5,12 @@ import random
 import pytest
 
 from myxtts.errors import TextError
-from myxtts.text.sentences import split_sentences
+from myxtts.text.sentences import TextPiece, split_sentences
+
+
+def texts_of(pieces: list[TextPiece]) -> list[str]:
+    return [piece.text for piece in pieces]
+
 
 CASES = [
     ("en", "Dr. Smith paid 3.5 dollars. He left.", ["Dr. Smith paid 3.5 dollars.", "He left."]),
@@ -31,12 +36,48 @@ CASES = [
 
 @pytest.mark.parametrize(("language", "text", "sentences"), CASES)
 def test_sentences_end_where_a_reader_ends_them(language, text, sentences):
-    assert split_sentences(text, language) == sentences
+    assert texts_of(split_sentences(text, language)) == sentences
+
+
+ENGLISH_DOTS = [
+    # Words that look like abbreviations end a sentence unless their number follows.
+    ("She said no. He left at once.", ["She said no.", "He left at once."]),
+    ("It rained in Mar. We left on Apr. 5.", ["It rained in Mar.", "We left on Apr. 5."]),
+    ("See fig. 3, Fig. A and Vol. IV. Good.", ["See fig. 3, Fig. A and Vol. IV.", "Good."]),
+    ("Call tel. +44 20, ext. 5. Ask for No. 5.", ["Call tel. +44 20, ext. 5.", "Ask for No. 5."]),
+    # A title, street or initial ends a sentence before a word that is hardly ever a name, and only there.
+    ("5 Main St. It is nice.", ["5 Main St.", "It is nice."]),
+    ("I met the rep. She is kind.", ["I met the rep.", "She is kind."]),
+    ("Plan B. Then we go.", ["Plan B.", "Then we go."]),
+    ("I am in the U.S. I'm fine.", ["I am in the U.S.", "I'm fine."]),
+    ("St. Peter, Gen. Lee and Dr. Smith met J. R. Tolkien.", ["St. Peter, Gen. Lee and Dr. Smith met J. R. Tolkien."]),
+    ("I read A. A. Milne. Good.", ["I read A. A. Milne.", "Good."]),
+    ("Some cities, e.g. The Hague.", ["Some cities, e.g. The Hague."]),
+    # What cannot be decided from the words stays together: a pause too few is heard less than a name torn apart.
+    ("5 Main St. John lives there.", ["5 Main St. John lives there."]),
+    ("5 Oak Dr. It is nice.", ["5 Oak Dr. It is nice."]),  # Dr. He, Dr. An and Dr. So are people
+    ("He said no. 5 people left.", ["He said no. 5 people left."]),
+]
+
+
+@pytest.mark.parametrize(("text", "sentences"), ENGLISH_DOTS)
+def test_an_english_dot_ends_a_sentence_where_the_words_around_it_tell(text, sentences):
+    assert texts_of(split_sentences(text, "en")) == sentences
+
+
+def test_only_the_last_piece_of_a_long_sentence_ends_it():
+    pieces = split_sentences("A heading\n\nIt begins slowly, goes on; then it turns, and ends. Short one", "en", 30)
+    assert pieces == [
+        ("A heading", True),
+        ("It begins slowly, goes on;", False),
+        ("then it turns, and ends.", True),
+        ("Short one", True),
+    ]
 
 
 def test_a_long_sentence_is_cut_at_clauses_before_words():
     text = "It begins slowly, and goes on for quite a while; then it turns, and ends."
-    assert split_sentences(text, "en", 50) == [
+    assert texts_of(split_sentences(text, "en", 50)) == [
         "It begins slowly, and goes on for quite a while;",
         "then it turns, and ends.",
     ]
@@ -44,16 +85,16 @@ def test_a_long_sentence_is_cut_at_clauses_before_words():
 
 def test_a_long_persian_sentence_is_cut_at_its_commas():
     text = "امروز به بازار رفتم، میوه خریدم، به خانه برگشتم، و چای نوشیدم"
-    pieces = split_sentences(text, "fa", 35)
+    pieces = texts_of(split_sentences(text, "fa", 35))
     assert len(pieces) == 2
     assert pieces[0].endswith("،")
 
 
 def test_writing_without_spaces_is_cut_to_the_limit_and_never_before_a_mark():
-    characters = split_sentences("字" * 95, "zh", 20)
+    characters = texts_of(split_sentences("字" * 95, "zh", 20))
     assert max(map(len, characters)) <= 20
     assert "".join(characters) == "字" * 95
-    pieces = split_sentences("e\u0301" * 30, "en", 11)
+    pieces = texts_of(split_sentences("e\u0301" * 30, "en", 11))
     assert not any(piece.startswith("\u0301") for piece in pieces)
 
 
@@ -61,7 +102,7 @@ def test_no_character_is_lost_and_no_piece_is_too_long():
     draw = random.Random(3)
     for _ in range(300):
         text = "".join(draw.choices("ab .,;!?\n\"'،؛؟。，字1-…\u0301😀", k=draw.choice([3, 40, 400])))
-        pieces = split_sentences(text, draw.choice(["en", "fa", "zh"]), 25)
+        pieces = texts_of(split_sentences(text, draw.choice(["en", "fa", "zh"]), 25))
         assert "".join("".join(pieces).split()) == "".join(text.split())
         assert all(0 < len(piece) <= 25 for piece in pieces)
 
@@ -69,7 +110,7 @@ def test_no_character_is_lost_and_no_piece_is_too_long():
 @pytest.mark.parametrize("unit", ["Hello, world. ", ".", "a.", "؟", "x", "字", ". ", '"', "\n", ", "])
 def test_a_megabyte_is_split(unit):
     text = unit * (1_000_000 // len(unit))
-    assert all(len(piece) <= 180 for piece in split_sentences(text, "en"))
+    assert all(len(piece) <= 180 for piece in texts_of(split_sentences(text, "en")))
 
 
 def test_a_senseless_limit_is_refused():
