@@ -115,7 +115,7 @@ def starting(folder: Path, place: Path, rounds: int) -> dict[str, float]:
 
 
 def speaking(voice: Voice) -> dict[str, float]:
-    """Real-time factors over the held-out sentences, and the wait for the first sound of a long text."""
+    """Real-time factors over the held-out sentences, and the wait for the first sound of a long text; after `warm_up`."""
     texts = sentences()[:60]
     figures = {}
     ways: dict[str, Callable[[], float]] = {
