@@ -7,16 +7,22 @@ Each module in `myxtts.commands` defines `configure_<command>(parser)` and `run_
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
+from myxtts.runtime.printable import printable
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Never a defect of ours, wherever it happens."""
 
 COMMANDS = {
     "corpus": ("data", "fetch or convert a corpus: Debian's telephone prompts, or a folder of audio + .txt"),
@@ -25,7 +31,7 @@ COMMANDS = {
     "stats": ("data", "lengths, padding of each plan, recommended settings"),
     "train": ("train", "train a voice (train_main.py)"),
     "config": ("train", "print the configuration that a run would use"),
-    "voice": ("speak", "export a checkpoint as a voice, or show what is in one"),
+    "voice": ("voice", "export a checkpoint as a voice, or show what is in one"),
     "say": ("speak", "speak a text to a file"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
@@ -56,16 +62,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser(command).parse_args(words)
     module = importlib.import_module(f"myxtts.commands.{COMMANDS[arguments.command][0]}")
     try:
-        return getattr(module, f"run_{arguments.command}")(arguments)
+        code = getattr(module, f"run_{arguments.command}")(arguments)
+        _flush_output()
+        return code
     except MyXTTSError as error:
-        sys.stderr.write(f"myxtts {arguments.command}: {error}\n")
-        return EXIT_USER_ERROR
+        return _tell(arguments.command, str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left (`myxtts stats | head`): nothing to tell it
-        return EXIT_USER_ERROR
+        return EXIT_USER_ERROR  # the reader of our output left (`myxtts stats | head`): nothing to tell it
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        return _tell(arguments.command, f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
     except KeyboardInterrupt:
         sys.stderr.write(f"\nmyxtts {arguments.command}: interrupted.\n")
         return EXIT_INTERRUPTED
+    finally:
+        _settle_output()
+
+
+def _tell(command: str, message: str) -> int:
+    sys.stderr.write(f"myxtts {command}: {printable(message)}\n")
+    return EXIT_USER_ERROR
+
+
+def _flush_output() -> None:
+    """What still waits to be written; a failure is told here and not by Python at its end, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise MyXTTSError(f"Standard output cannot be written: {error.strerror}.") from None
+
+
+def _settle_output() -> None:
+    """What cannot be written goes nowhere: Python would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

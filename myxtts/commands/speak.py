@@ -1,23 +1,29 @@
-"""`myxtts voice`, `say` and `clone`: from a checkpoint to a voice, and from a text to sound.
+"""`myxtts say` and `clone`: from a text to sound.
 
 What a program may want (sound on standard output) goes to standard output; what a person reads goes to standard error then.
-Exit codes: 0 done; 2 a mistake that can be mended, told in one message, with no half-written file; 130 interrupted.
+Exit codes: 0 done; 2 a mistake that can be mended, told in one message, with no half-written file; 128 + n ended by signal
+n (130 interrupted, 143 terminated), again with no half-written file.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from myxtts.errors import TextError, VoiceError
+from myxtts.errors import TextError
+from myxtts.runtime.ending import clean_end
+from myxtts.runtime.printable import printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
+    from myxtts.synthesis.speaker import Speaker
     from myxtts.synthesis.voice import SpeechOptions, Voice
+    from myxtts.synthesis.voice_folder import VoiceDescription
 
 STANDARD_STREAM = "-"
 MOST_TEXT_BYTES = 4 << 20
@@ -25,18 +31,6 @@ SHOWN_SYMBOLS = 10
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
-
-
-def configure_voice(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `myxtts voice`."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    export = actions.add_parser("export", help="make a voice folder from a checkpoint")
-    export.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint, or a run's folder (its best is taken)")
-    export.add_argument("out", metavar="OUT", help="folder to write")
-    export.add_argument("--licence", default="", help="under what terms the voice may be used")
-    export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
-    show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
-    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
 
 
 def configure_say(parser: argparse.ArgumentParser) -> None:
@@ -75,35 +69,123 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def run_voice(arguments: argparse.Namespace) -> int:
-    """Export or show a voice."""
-    return _export(arguments) if arguments.action == "export" else _show(arguments)
-
-
 def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
-    text = _read_text(arguments)
-    voice = _load_voice(arguments)
-    speaker = arguments.speaker
-    if speaker is not None and speaker not in voice.speakers and Path(speaker).is_file():
-        from myxtts.synthesis.speaker import Speaker
-
-        speaker = Speaker.load(speaker)
-    return _speak(voice, text, _speech_options(arguments, speaker), arguments)
+    with clean_end():
+        text = _read_text(arguments)
+        folder, description = _read_voice(arguments)
+        _check_output(arguments, description)
+        options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
+        return _speak(_load_voice(folder), text, options, arguments)
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
     """Speak a text in the voice of a recording."""
-    has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
-    text = _read_text(arguments) if has_text else None
-    voice = _load_voice(arguments)
-    speaker = voice.clone([arguments.reference, *arguments.more])
-    if arguments.save_speaker:
-        speaker.save(arguments.save_speaker)
-        _report_stream(arguments).write(f"speaker: {arguments.save_speaker}\n")
-    if text is None:
-        return 0
-    return _speak(voice, text, _speech_options(arguments, speaker), arguments)
+    with clean_end():
+        has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
+        text = _read_text(arguments) if has_text else None
+        folder, description = _read_voice(arguments)
+        references = [arguments.reference, *arguments.more]
+        _check_cloning(references, arguments.save_speaker, description)
+        if text is not None:
+            _check_output(arguments, description)
+        voice = _load_voice(folder)
+        speaker = voice.clone(references)
+        if arguments.save_speaker:
+            speaker.save(arguments.save_speaker)
+            _report_stream(arguments).write(f"speaker: {printable(arguments.save_speaker)}\n")
+        if text is None:
+            return 0
+        return _speak(voice, text, _speech_options(arguments, speaker), arguments)
+
+
+# --- what is refused before TensorFlow is imported ----------------------------------------------------------------------
+
+
+def _read_text(arguments: argparse.Namespace) -> str:
+    """The text from the argument, the file or standard input; exactly one of them."""
+    from myxtts.synthesis.checks import LONGEST_TEXT, check_text_length
+
+    if arguments.text_file is not None:
+        if arguments.text is not None:
+            raise TextError("Give the text as an argument or as --text-file, not both.")
+        try:
+            with open(arguments.text_file, "rb") as file:
+                content = file.read(MOST_TEXT_BYTES + 1)
+        except OSError as error:
+            raise TextError(f"{arguments.text_file} cannot be read: {error.strerror}.") from None
+        source = arguments.text_file
+    elif arguments.text in (None, STANDARD_STREAM):
+        if sys.stdin.isatty():
+            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or through a pipe.')
+        content, source = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1), "Standard input"
+    else:
+        content, source = arguments.text.encode("utf-8", "surrogateescape"), "The text"
+    if len(content) > MOST_TEXT_BYTES:
+        raise TextError(
+            f"{source} has more than {MOST_TEXT_BYTES:,} bytes; at most {LONGEST_TEXT:,} characters are spoken at once. "
+            "Split it into parts."
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{source} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
+    if not text.strip():
+        raise TextError(f"{source} is empty. Expected something to say.")
+    check_text_length(text)
+    return text
+
+
+def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
+    """The voice's folder and description; options that it cannot follow are told."""
+    from myxtts.synthesis.checks import check_name
+    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+
+    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
+    description = read_description(folder)
+    _speech_options(arguments, None)
+    if arguments.language is not None:
+        check_name("language", arguments.language, description.languages)
+    return folder, description
+
+
+def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
+    """A name that the voice knows, else the file of a saved speaker."""
+    from myxtts.synthesis.checks import check_name
+    from myxtts.synthesis.speaker import Speaker
+
+    if name is not None and name not in description.speakers and os.path.isfile(name):
+        return Speaker.load(name)
+    if name is not None:
+        check_name("speaker", name, description.speakers)
+    return name
+
+
+def _check_cloning(references: list[str], save_speaker: str | None, description: VoiceDescription) -> None:
+    from myxtts.synthesis.checks import check_can_clone
+    from myxtts.synthesis.output import check_place
+    from myxtts.synthesis.speaker import check_reference
+
+    check_can_clone(description.model_spec())
+    for path in references:
+        check_reference(path)
+    if save_speaker is not None:
+        check_place(save_speaker)
+
+
+def _check_output(arguments: argparse.Namespace, description: VoiceDescription) -> None:
+    from myxtts.audio.files import check_rate
+    from myxtts.synthesis.output import check_place, resolve_format
+
+    path = _output_path(arguments)
+    check_rate(resolve_format(path, arguments.format), description.mel_spec().sample_rate)
+    if path is not None:
+        check_place(path)
+
+
+def _output_path(arguments: argparse.Namespace) -> str | None:
+    """None is standard output."""
+    return None if arguments.output == STANDARD_STREAM else arguments.output
 
 
 # --- speaking ---------------------------------------------------------------------------------------------------------
@@ -112,7 +194,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
 def _speak(voice: Voice, text: str, options: SpeechOptions, arguments: argparse.Namespace) -> int:
     from myxtts.synthesis.output import open_output
 
-    path = None if arguments.output == STANDARD_STREAM else arguments.output
+    path = _output_path(arguments)
     unknown: Counter[str] = Counter()
     started = time.perf_counter()
     chunks = voice.say(text, options)
@@ -126,17 +208,16 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, arguments: argparse.
     if unknown:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in unknown.most_common(SHOWN_SYMBOLS))
         report.write(f"left out, the voice has not learnt them: {shown}\n")
-    report.write(
-        f"{path or 'standard output'}: {seconds:.2f} s of speech in {elapsed:.2f} s (real-time factor {elapsed / seconds:.3f})\n"
-    )
+    name = printable(path or "standard output")
+    report.write(f"{name}: {seconds:.2f} s of speech in {elapsed:.2f} s (real-time factor {elapsed / seconds:.3f})\n")
     return 0
 
 
 def _report_stream(arguments: argparse.Namespace) -> TextIO:
-    return sys.stderr if arguments.output == STANDARD_STREAM else sys.stdout
+    return sys.stderr if _output_path(arguments) is None else sys.stdout
 
 
-def _speech_options(arguments: argparse.Namespace, speaker) -> SpeechOptions:
+def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None) -> SpeechOptions:
     from myxtts.synthesis.options import SpeechOptions
 
     return SpeechOptions(
@@ -150,45 +231,7 @@ def _speech_options(arguments: argparse.Namespace, speaker) -> SpeechOptions:
     )
 
 
-def _read_text(arguments: argparse.Namespace) -> str:
-    """The text from the argument, the file or standard input; exactly one of them."""
-    if arguments.text_file is not None:
-        if arguments.text is not None:
-            raise TextError("Give the text as an argument or as --text-file, not both.")
-        try:
-            with open(arguments.text_file, "rb") as file:
-                content = file.read(MOST_TEXT_BYTES)
-        except OSError as error:
-            raise TextError(f"{arguments.text_file} cannot be read: {error.strerror}.") from None
-        source = arguments.text_file
-    elif arguments.text in (None, STANDARD_STREAM):
-        if sys.stdin.isatty():
-            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or through a pipe.')
-        content, source = sys.stdin.buffer.read(MOST_TEXT_BYTES), "Standard input"
-    else:
-        content, source = arguments.text.encode("utf-8", "surrogateescape"), "The text"
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TextError(f"{source} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
-    if not text.strip():
-        raise TextError(f"{source} is empty. Expected something to say.")
-    return text
-
-
-def _load_voice(arguments: argparse.Namespace) -> Voice:
-    """Everything that can be refused without TensorFlow is refused before TensorFlow is imported."""
-    from myxtts.synthesis.output import check_output
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
-
-    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
-    description = read_description(folder)
-    _speech_options(arguments, None)
-    if arguments.language is not None and arguments.language not in description.languages:
-        listed = ", ".join(description.languages)
-        raise VoiceError(f"This voice has no language {arguments.language!r:.60}. It has: {listed}.")
-    if arguments.output != STANDARD_STREAM:
-        check_output(arguments.output, arguments.format)
+def _load_voice(folder: Path) -> Voice:
     start_tensorflow()
     import tensorflow as tf
 
@@ -197,48 +240,3 @@ def _load_voice(arguments: argparse.Namespace) -> Voice:
     # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md).
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     return Voice.load(folder)
-
-
-# --- voices -----------------------------------------------------------------------------------------------------------
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
-
-    checkpoint = load_checkpoint(resolve_checkpoint(Path(arguments.checkpoint)))
-    start_tensorflow()
-    from myxtts.training.voices import export_voice
-
-    folder = export_voice(checkpoint, Path(arguments.out), arguments.licence, arguments.attribution)
-    return _show(argparse.Namespace(voice=str(folder)))
-
-
-def _show(arguments: argparse.Namespace) -> int:
-    from myxtts.synthesis.voice_folder import WEIGHTS_NAME, bundled_voice, read_description
-
-    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
-    description = read_description(folder)
-    model, mel = description.model_spec(), description.mel_spec()
-    megabytes = (folder / WEIGHTS_NAME).stat().st_size / 1e6
-    speakers = ", ".join(description.speakers) or "none by name"
-    lines = {
-        "voice": str(folder),
-        "languages": ", ".join(description.languages),
-        "speakers": speakers + ("; can clone" if model.has_speakers else "; cannot clone"),
-        "symbols": f"{len(description.symbols)} {description.front_end['kind']}",
-        "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
-        "size": f"{megabytes:.1f} MB",
-        "licence": description.licence or "not stated",
-        "attribution": description.attribution or "not stated",
-        "written by": description.written_by,
-        **{name: str(value) for name, value in description.about.items()},
-    }
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        sys.stdout.write(f"{name:<{width}}  {_printable(value)}\n")
-    return 0
-
-
-def _printable(text: str) -> str:
-    """A stranger's text without control characters that would move the cursor."""
-    return "".join(character if character.isprintable() or character == "\n" else "?" for character in text)

@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import os
 import re
+import tempfile
 import threading
 import unicodedata
 from collections.abc import Sequence
@@ -223,5 +224,17 @@ def _new_library() -> Any:
     EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
     try:
         return EspeakWrapper()
-    except (RuntimeError, OSError) as error:
+    except RuntimeError as error:
         raise TextError(f"espeak-ng cannot be started: {error}. Run: {INSTALL_LINE} again.") from error
+    except OSError as error:
+        raise TextError(
+            "espeak-ng cannot be started: a copy of its library could not be made or loaded "
+            f"({error.strerror or error}). Make room in {_temporary_folder()}, or name another folder: TMPDIR=FOLDER."
+        ) from error
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:  # none of the usual ones can be written to
+        return "the temporary folder"

@@ -1,6 +1,7 @@
 """espeak-ng through the wheels: what is said, and that nothing can stop it."""
 
 import concurrent.futures
+import errno
 import functools
 import multiprocessing
 import unicodedata
@@ -124,6 +125,20 @@ def test_a_missing_extra_is_an_error_with_the_pip_line(monkeypatch):
     monkeypatch.setattr(phonemes, "is_installed", lambda: False)
     with pytest.raises(TextError, match=r'pip install "myxtts\[phonemes\]"'):
         phonemes._new_library()
+
+
+@needs_espeak
+def test_a_full_temporary_folder_is_named_instead_of_the_pip_line(monkeypatch, tmp_path):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("phonemizer.backend.espeak.api.shutil.copy", fail)
+    with pytest.raises(TextError, match="No space left") as caught:
+        phonemes._new_library()
+    assert str(tmp_path) in str(caught.value)
+    assert "TMPDIR" in str(caught.value)
+    assert "pip install" not in str(caught.value)
 
 
 def test_a_lexicon_file_is_read(tmp_path):

@@ -1,0 +1,104 @@
+"""`myxtts voice export` and `voice show`: from a checkpoint to a voice, and what a voice says about itself.
+
+A voice may be a stranger's: what it says is shown without control characters, and never in the place of what we found out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from myxtts.runtime.printable import printable
+from myxtts.runtime.startup import start_tensorflow
+
+if TYPE_CHECKING:
+    from myxtts.synthesis.voice_folder import VoiceDescription
+
+MOST_LINES = 30
+"""Of one entry; the rest is in voice.json."""
+LONGEST_FACT = 500
+
+
+def configure_voice(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts voice`."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    export = actions.add_parser("export", help="make a voice folder from a checkpoint")
+    export.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint, or a run's folder (its best is taken)")
+    export.add_argument("out", metavar="OUT", help="folder to write")
+    export.add_argument("--licence", default="", help="under what terms the voice may be used")
+    export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
+    show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
+    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
+
+
+def run_voice(arguments: argparse.Namespace) -> int:
+    """Export or show a voice."""
+    if arguments.action == "export":
+        return _export(arguments)
+    return _show(arguments.voice)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
+
+    checkpoint = load_checkpoint(resolve_checkpoint(Path(arguments.checkpoint)))
+    start_tensorflow()
+    from myxtts.training.voices import export_voice
+
+    folder = export_voice(checkpoint, Path(arguments.out), arguments.licence, arguments.attribution)
+    return _show(str(folder))
+
+
+def _show(voice: str | None) -> int:
+    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+
+    folder = Path(voice) if voice is not None else bundled_voice()
+    description = read_description(folder)
+    _write_entries(_entries_of(folder, description))
+    if description.about:
+        sys.stdout.write("told by the voice itself:\n")
+        facts = {name: f"{value!s:.{LONGEST_FACT}}".replace("\n", " ") for name, value in description.about.items()}
+        _write_entries(facts, indent="  ")
+    return 0
+
+
+def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
+    from myxtts.synthesis.voice_folder import WEIGHTS_NAME, licence_file
+
+    model, mel = description.model_spec(), description.mel_spec()
+    megabytes = (folder / WEIGHTS_NAME).stat().st_size / 1e6
+    speakers = ", ".join(description.speakers) or "none by name"
+    full_text = licence_file(folder)
+    return {
+        "voice": str(folder),
+        "languages": ", ".join(description.languages),
+        "speakers": speakers + ("; can clone" if model.has_speakers else "; cannot clone"),
+        "symbols": f"{len(description.symbols)} {description.front_end['kind']}",
+        "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
+        "size": f"{megabytes:.1f} MB",
+        "licence": _first_line(description.licence) or "not stated",
+        **({"in full": str(full_text)} if full_text is not None else {}),
+        "attribution": description.attribution or "not stated",
+        "written by": f"{description.written_by:.{LONGEST_FACT}}",
+    }
+
+
+def _first_line(licence: str) -> str:
+    """The name of a licence; of one whose text stands in voice.json, as older versions wrote it, the first line."""
+    lines = licence.strip().splitlines()
+    more = f" … ({len(lines) - 1} more lines in voice.json)" if len(lines) > 1 else ""
+    return lines[0] + more if lines else ""
+
+
+def _write_entries(entries: dict[str, str], indent: str = "") -> None:
+    """Names and values in two columns; the lines of a long value stay in the second, so that none looks like an entry."""
+    shown = {printable(name, keeps_lines=False): value for name, value in entries.items()}
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        lines = printable(value).split("\n")
+        if len(lines) > MOST_LINES:
+            lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more lines in voice.json"]
+        text = f"\n{indent}{'':<{width}}  ".join(line.rstrip() for line in lines)
+        sys.stdout.write(f"{indent}{name:<{width}}  {text}\n")
