@@ -63,6 +63,12 @@ class Logbook:
         """Mono audio; call it from a job."""
         self._write_event(self._events.audio, name, step, samples, sample_rate)
 
+    def drain(self) -> None:
+        """Wait until everything submitted so far is done: what follows may write where those jobs write (the voice)."""
+        is_done = threading.Event()
+        self.submit(is_done.set)
+        is_done.wait()
+
     def close(self) -> None:
         """Write what is left; raises a defect that the thread met, never what was already told."""
         self._jobs.put(None)

@@ -259,6 +259,13 @@ def test_a_defect_in_background_work_surfaces_at_the_end_and_the_rest_is_written
     assert [entry["step"] for entry in log_of(tmp_path / "run")] == [1]
 
 
+def test_draining_waits_for_what_was_submitted_before(make_recorder):
+    recorder, done = make_recorder(), []
+    recorder.logbook.submit(lambda: (time.sleep(0.2), done.append("a slow sample")))
+    recorder.logbook.drain()
+    assert done == ["a slow sample"]
+
+
 # --- steps that were skipped ------------------------------------------------------------------------------------------
 
 
