@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec
-from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.counters import Counts, RetraceWatch
+from myxtts.synthesis.checks import check_can_clone
 from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES
 
 REFERENCE_ROWS = 8
@@ -107,10 +107,7 @@ class Engine:
 
     def speaker_vectors(self, references: np.ndarray) -> np.ndarray:
         """Log-mel references (clips, reference_frames, n_mels) → vectors (clips, speaker_channels)."""
-        if not self.spec.has_speakers:
-            raise VoiceError(
-                "This voice was trained on one speaker and cannot clone. Train on several speakers for that."
-            )
+        check_can_clone(self.spec)
         count, frames, n_mels = references.shape
         padded = np.pad(references, [(0, -count % REFERENCE_ROWS), (0, 0), (0, 0)])
         signature = (tf.TensorSpec((REFERENCE_ROWS, frames, n_mels), tf.float32),)

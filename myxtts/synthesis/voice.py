@@ -9,7 +9,6 @@ One `Voice` may be used by many threads at once.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 from myxtts.errors import TextError, VoiceError
 from myxtts.models.vocoder import GriffinLimSettings
 from myxtts.runtime.counters import Counts
+from myxtts.synthesis.checks import check_can_clone, check_name, check_text_length
 from myxtts.synthesis.engine import Engine
 from myxtts.synthesis.options import SpeechOptions, check_number
 from myxtts.synthesis.rendering import Piece, Renderer, Sampling
@@ -39,8 +39,6 @@ from myxtts.text.sentences import TextPiece, split_sentences
 
 BATCH_ROWS = 8
 """Sentences that are spoken at once by `synthesize_many`."""
-LONGEST_TEXT = 200_000
-"""Characters spoken at once: about four hours of speech."""
 
 
 class Audio(NamedTuple):
@@ -166,10 +164,7 @@ class Voice:
 
     def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
         """The speaker of one or several recordings of at least 1 s each; several are averaged."""
-        if not self.can_clone:
-            raise VoiceError(
-                "This voice was trained on one speaker and cannot clone. Train on several speakers for that."
-            )
+        check_can_clone(self.engine.spec)
         paths = [references] if isinstance(references, str | Path) else list(references)
         if not paths:
             raise VoiceError("A clone needs at least one reference recording.")
@@ -189,8 +184,8 @@ class Voice:
                     f"{self.identity!r}. Clone it again with this voice."
                 )
             return speaker.vector
-        if speaker is not None and speaker not in self.speakers:
-            raise VoiceError(_unknown_name("speaker", speaker, self.speakers))
+        if speaker is not None:
+            check_name("speaker", speaker, self.speakers)
         if not self.can_clone:
             return np.zeros(channels, np.float32)
         if not self.speakers:
@@ -220,8 +215,7 @@ class Voice:
     def _language(self, language: str | None) -> str:
         if language is None:
             return self.languages[0]
-        if language not in self.languages:
-            raise VoiceError(_unknown_name("language", language, self.languages))
+        check_name("language", language, self.languages)
         return language
 
     def _pieces(self, text: str, language: str, options: SpeechOptions, seed: int, owner: int = 0) -> Iterator[Piece]:
@@ -260,10 +254,7 @@ class Voice:
     def _split(self, text: str, language: str) -> list[TextPiece]:
         if not isinstance(text, str):
             raise TextError(f"Expected a text. Received: {text!r:.60}.")
-        if len(text) > LONGEST_TEXT:
-            raise TextError(
-                f"The text has {len(text):,} characters; at most {LONGEST_TEXT:,} are spoken at once. Split it into parts."
-            )
+        check_text_length(text)
         parts = split_sentences(text, language, self.description.max_characters)
         if not parts:
             raise TextError("The text is empty. Expected something to say.")
@@ -296,13 +287,6 @@ def _options(options: SpeechOptions | None, named: dict) -> SpeechOptions:
     if options is not None and named:
         raise VoiceError(f"Give a SpeechOptions or options by name, not both. Received both: {sorted(named)}.")
     return options or SpeechOptions(**named)
-
-
-def _unknown_name(what: str, name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    advice = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return f"This voice has no {what} {name!r:.60}. It has: {listed or 'none'}.{advice}"
 
 
 def _nothing_to_speak(text: str, unknown: Counter, language: str) -> str:

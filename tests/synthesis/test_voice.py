@@ -8,10 +8,11 @@ import pytest
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.errors import AudioError, TextError, VoiceError
+from myxtts.synthesis.checks import LONGEST_TEXT
 from myxtts.synthesis.rendering import Piece, Renderer
 from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES
 from myxtts.synthesis.speaker import Speaker, cut_reference
-from myxtts.synthesis.voice import LONGEST_TEXT, SpeechOptions, Voice
+from myxtts.synthesis.voice import SpeechOptions, Voice
 from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice
 
 TEXT = "Hello there. This is a longer sentence, with a clause in it! And a third?"
