@@ -97,8 +97,8 @@ def _write_entries(entries: dict[str, str], indent: str = "") -> None:
     shown = {printable(name, keeps_lines=False): value for name, value in entries.items()}
     width = max(map(len, shown))
     for name, value in shown.items():
-        lines = printable(value).split("\n")
+        lines = printable(value).rstrip().split("\n")
         if len(lines) > MOST_LINES:
             lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more lines in voice.json"]
-        text = f"\n{indent}{'':<{width}}  ".join(line.rstrip() for line in lines)
-        sys.stdout.write(f"{indent}{name:<{width}}  {text}\n")
+        for number, line in enumerate(lines):
+            sys.stdout.write(f"{indent}{name if number == 0 else '':<{width}}  {line}".rstrip() + "\n")
