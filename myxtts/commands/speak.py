@@ -196,20 +196,24 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, arguments: argparse.
 
     path = _output_path(arguments)
     unknown: Counter[str] = Counter()
-    started = time.perf_counter()
+    started, compiled = time.perf_counter(), voice.seconds_compiling
     chunks = voice.say(text, options)
     with open_output(path, voice.sample_rate, arguments.format, sys.stdout.buffer) as output:
         for chunk in chunks:
             output.write(chunk.samples)
             unknown += chunk.unknown
-    elapsed = time.perf_counter() - started
+    start = voice.seconds_compiling - compiled
+    elapsed = time.perf_counter() - started - start
     seconds = output.num_samples / voice.sample_rate
     report = _report_stream(arguments)
     if unknown:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in unknown.most_common(SHOWN_SYMBOLS))
         report.write(f"left out, the voice has not learnt them: {shown}\n")
     name = printable(path or "standard output")
-    report.write(f"{name}: {seconds:.2f} s of speech in {elapsed:.2f} s (real-time factor {elapsed / seconds:.3f})\n")
+    report.write(
+        f"{name}: {seconds:.2f} s of speech in {elapsed:.2f} s (real-time factor {elapsed / seconds:.3f}), "
+        f"after {start:.1f} s of start\n"
+    )
     return 0
 
 

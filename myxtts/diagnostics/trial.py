@@ -21,6 +21,7 @@ from myxtts.errors import DiagnosisError
 from myxtts.runtime.counters import Counts, Retrace
 from myxtts.runtime.timers import Stage, StepSummary, summarize
 from myxtts.training.display import Display
+from myxtts.training.steps import learning_kind
 from myxtts.training.trainer import XTTSTrainer
 
 COLD_STEPS = 2
@@ -81,10 +82,6 @@ def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
             previous.numpy()
         clock.mark(Stage.DEVICE)
         previous = metrics
-        shapes = [trainer.steps.shape_of(batch) for batch in batches]
-        name = trainer.steps.name_of_step(shapes[0], len(batches))
-        if not watch.is_watching(name):
-            watch.add(name, trainer.steps.functions[name], is_new=True)
-        watch.observe(step, name, batches[0])
+        watch.observe_step(step, learning_kind(accumulated), batches)
         clock.finish()
     return Trial(clock.recent(last=steps), COLD_STEPS, watch.retraces, watch.counts_since_warmup(), watch.counts())

@@ -126,15 +126,12 @@ class RetraceWatch:
         for name, function in (functions or {}).items():
             self.add(name, function)
 
-    def add(self, name: str, function: Any, is_new: bool = False) -> None:
-        """Watch one more `tf.function`; what it has traced so far is taken as known, unless it `is_new`, a surprise itself.
-
-        A plain function counts no traces.
-        """
-        self._watched[name] = _Watched(function, 0 if is_new else _traces(function))
+    def add(self, name: str, function: Any) -> None:
+        """Watch one more `tf.function`; what it has traced so far is taken as known. A plain function counts no traces."""
+        self._watched[name] = _Watched(function, _traces(function))
 
     def is_watching(self, name: str) -> bool:
-        """Whether a function of this name was added."""
+        """Whether a function of this name was added or observed."""
         return name in self._watched
 
     def expect(self, name: str, arguments: Any) -> None:
@@ -146,6 +143,11 @@ class RetraceWatch:
         self._rebase()
         self._at_warmup = self.counts()
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether rises are told already."""
+        return self._at_warmup is not None
+
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
         """While this is open (in any thread), new traces and compilations are meant: a step is built on purpose."""
@@ -156,14 +158,14 @@ class RetraceWatch:
             self._expected_depth -= 1
             self._rebase()
 
-    def observe(self, step: int, name: str, arguments: Any) -> Retrace | None:
+    def observe(self, step: int, name: str, arguments: Any, function: Any = None) -> Retrace | None:
         """To be called after function `name` ran with `arguments`; raises TrainingError instead if `on_retrace` is fail.
 
-        A name that was never added is a step built on the way, for a shape that nobody planned.
+        A name that was never added is that of a `function` built on the way, for a shape that nobody planned.
         """
         watched = self._watched.get(name)
         if watched is None:
-            watched = self._watched[name] = _Watched(None, 0)
+            watched = self._watched[name] = _Watched(function, 0)
         signature = signature_of(arguments)
         traces = _traces(watched.function)
         compilations = self._compilation_count()

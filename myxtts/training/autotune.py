@@ -24,7 +24,6 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed
 from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
-from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
@@ -252,11 +251,8 @@ def time_steps(
 
 def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus) -> Steps:
     settings = resolve_optimization(config.training, config.model.size, 1000)
-    cache = corpus.cache
-    sizes = {"num_symbols": len(cache.symbols), "num_languages": len(cache.languages), "n_mels": cache.mel.n_mels}
-    spec = ModelSpec.from_config(config.model, num_speakers=len(cache.speakers), **sizes)
     with hardware.strategy.scope():
-        model = XTTS(spec, dtype=hardware.dtype_policy)
+        model = XTTS(corpus.model_spec(config.model), dtype=hardware.dtype_policy)
         model.build()
         state = TrainState(model, settings.ema_decay > 0, hardware.uses_loss_scale)
     return Steps(

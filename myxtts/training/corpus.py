@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.config.config import DataConfig, TrainingConfig
+from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
@@ -16,6 +16,7 @@ from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejecti
 from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
 from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.errors import CorpusError
+from myxtts.models.spec import ModelSpec
 
 STATISTICS_ROWS = 500_000
 """Frames from which the mean and deviation of each band are taken (2 hours at 62 frames/s)."""
@@ -40,6 +41,16 @@ class TrainingCorpus:
     """One line: how many clips cannot be used, by reason."""
     report: PrepareReport | None
     """None where nothing is prepared (`preprocessing_mode: runtime`)."""
+
+    def model_spec(self, model: ModelConfig) -> ModelSpec:
+        """What the network of a configured size is made of for this corpus."""
+        return ModelSpec.from_config(
+            model,
+            num_symbols=len(self.cache.symbols),
+            num_languages=len(self.cache.languages),
+            num_speakers=len(self.cache.speakers),
+            n_mels=self.cache.mel.n_mels,
+        )
 
 
 def open_corpus(

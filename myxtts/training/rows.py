@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from myxtts.batch import Batch
+from myxtts.errors import TrainingError
 
 
 def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
@@ -23,3 +24,14 @@ def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
         languages=zeros,
         references=tf.zeros((rows, 1, 0, n_mels)),
     )
+
+
+def split_rows(batch: Batch, parts: int) -> list[Batch]:
+    """The batch in parts of equally many rows."""
+    rows = batch.tokens.shape[0]
+    if rows % parts:
+        raise TrainingError(
+            f"A batch of {rows} rows cannot be split into gradient_accumulation_steps={parts} equal parts. "
+            f"Try {rows + parts - rows % parts} rows."
+        )
+    return [Batch(*fields) for fields in zip(*(tf.split(field, parts) for field in batch), strict=True)]

@@ -41,6 +41,11 @@ Gradient = tuple[tf.Tensor, tf.Tensor]
 """A flat gradient, and the terms of the loss that it belongs to."""
 
 
+def learning_kind(batches: int) -> str:
+    """What learns from so many batches: with a shape behind it, a name in `Steps.functions`."""
+    return "train_step" if batches == 1 else "gradient_step"
+
+
 class Steps:
     """Train, accumulate, validation and alignment steps over one state; each is traced once for each shape."""
 
@@ -102,10 +107,6 @@ class Steps:
     def align(self, batch: Batch) -> tf.Tensor:
         """The alignment of every row: int32 (rows, frames), expanded symbols."""
         return self._function("alignment_step", self.shape_of(batch))(batch)
-
-    def name_of_step(self, shape: BatchShape, batches: int = 1) -> str:
-        """The name in `functions` of what learns from batches of a shape."""
-        return f"{'train_step' if batches == 1 else 'gradient_step'} {shape}"
 
     def shape_of(self, batch: Batch) -> BatchShape:
         """The global shape of a batch, which under a strategy is one of per-replica values."""

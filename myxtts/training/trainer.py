@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -19,10 +19,10 @@ from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed, validation_batches
 from myxtts.data.plan import Position
-from myxtts.errors import CheckpointError, TrainingError
+from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.counters import Retrace, RetraceWatch
+from myxtts.runtime.counters import Retrace
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
 from myxtts.training.announcement import announce_run
 from myxtts.training.autotune import open_tuned_corpus
@@ -41,6 +41,7 @@ from myxtts.training.signals import StopOnSignal
 from myxtts.training.snapshot import apply_snapshot, take_snapshot
 from myxtts.training.start import start_weights
 from myxtts.training.state import TrainState
+from myxtts.training.step_watch import StepWatch
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
 from myxtts.training.summary import RunSummary, summarize_run
 from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice
@@ -73,14 +74,12 @@ class XTTSTrainer:
         self.place = Place()
         with explained_failures(self.place, self.hardware.cluster):
             self._set_up(starts_anew)
-        self.watch = RetraceWatch(on_retrace=config.training.on_retrace)
-        self._warm_kinds: set[str] = set()
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"):
             self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line)
         config = self.config
-        spec = self._spec()
+        spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
         saved, self.progress = find_run(
             self.folder, config, self.facts, self.display.line, starts_anew, self.hardware.is_chief
@@ -114,32 +113,19 @@ class XTTSTrainer:
         batches = [self.steps.replicated(batch) for batch in batches]
         metrics = self.steps.learn(batches)
         self.step += 1
-        self.watch_step(learning_kind(len(batches)), batches)
+        self.watch.observe_step(self.step, learning_kind(len(batches)), batches)
         return metrics
 
     def validation_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
         """Measure one padded batch; returns `steps.VALIDATION_SUMS`."""
         batch = self.steps.replicated(batch_of_rows(text, mel, text_lengths, mel_lengths))
         sums = self.steps.local(self.steps.validate(batch))
-        self.watch_step("validation_step", [batch])
+        self.watch.observe_step(self.step, "validation_step", [batch])
         return sums
 
     def check_retracing(self) -> tuple[Retrace, ...]:
         """Everything that was traced or compiled again after the warm-up; empty is good."""
         return self.watch.retraces
-
-    def watch_step(self, kind: str, batches: Sequence[Batch]) -> None:
-        """Compare what a step traced, compiled and got with what was planned; the first of a kind that was not warmed up is."""
-        is_first = kind not in self._warm_kinds
-        self._warm_kinds.add(kind)
-        with self.watch.compiling() if is_first else contextlib.nullcontext():
-            for batch in batches:
-                name = f"{kind} {self.steps.shape_of(batch)}"
-                retrace = self.watch.observe(
-                    self.step, name, self.steps.local_batch(batch), self.steps.functions[name]
-                )
-                if retrace is not None:
-                    self.display.line(str(retrace))
 
     # --- the run --------------------------------------------------------------------------------------------------
 
@@ -157,17 +143,20 @@ class XTTSTrainer:
         self.recorder = Recorder(files, self.display, self.clock, self.watch, self.progress, clip_ids)
         outcome = "failed"
         try:
-            with StopOnSignal() as stop, self.display.training(self.total_steps, self.step):
+            with StopOnSignal(self.display.line) as stop, self.display.training(self.total_steps, self.step):
                 reason = self._loop(stop, started)
                 self.recorder.flush()
                 is_best = self._validate() if self._lacks_validation(reason) else False
-                checkpoint = self.save()
+                with self.recorder.state("saving"):
+                    checkpoint = self.save()
                 if is_best and checkpoint is not None and self._evaluate is None:
-                    mark_best(self.folder, checkpoint)
-                samples = self._speak(checkpoint) if checkpoint is not None else []
+                    self._mark_best(checkpoint)
+                self.recorder.logbook.drain()  # a sample that is still being spoken writes the same voice
+                samples = self._speak_at_the_end(checkpoint) if checkpoint is not None else []
             outcome = "finished"
         except TrainingError:  # the weights are those of the last good step
-            self._save_or_tell()
+            with contextlib.suppress(CheckpointError):
+                self.save()
             raise
         finally:
             self.feed.close()
@@ -227,13 +216,12 @@ class XTTSTrainer:
             [clips for batch in batches for clips in self.steps.clips_of(batch)],
             sum(s.rows * s.frames for s in shapes),
         )
-        self.watch_step(learning_kind(len(batches)), batches)
+        self.watch.observe_step(self.step, learning_kind(len(batches)), batches)
         if self.step % self.config.training.log_interval == 0:
             self.recorder.flush()
-        wait, host, device = self.clock.finish(
-            group=self.corpus.plan.shapes.index(shapes[0]) if self.corpus.plan.is_static else 0
-        )
-        self.recorder.status.add_step(self.step, wait, host, device)
+        group = self.corpus.plan.shapes.index(shapes[0]) if self.corpus.plan.is_static else 0
+        wait, host, device = self.clock.finish(group=group)
+        self.recorder.status.add_step(self.step, wait, host, device, group=group)
         self.display.advance(self.step)
 
     def _run_events(self) -> bool:
@@ -252,10 +240,11 @@ class XTTSTrainer:
             is_best = self._measure_voice(folder)
         # A run that is evaluated has its best checkpoint by that, any other by validation.
         if is_best and (is_evaluation or self._evaluate is None):
-            mark_best(self.folder, folder)
+            self._mark_best(folder)
         if is_sample:
-            self._draw_alignment()
-            self.recorder.logbook.submit(lambda: self._speak(folder, self.recorder.logbook))
+            with self.recorder.charged():
+                self._draw_alignment()
+            self.recorder.logbook.submit(lambda: self._speak(folder, self.recorder.logbook), "Spoken samples")
         return True
 
     def _measure_voice(self, checkpoint: Path) -> bool:
@@ -268,7 +257,7 @@ class XTTSTrainer:
         return self.progress.note_evaluation(figures["cer"])
 
     def _validate(self) -> bool:
-        with self.timers.stage("validation"):
+        with self.timers.stage("validation"), self.recorder.state("validating"):
             losses = self.validate()
         self.recorder.logbook.scalars("validation", self.step, losses)
         self.display.line(
@@ -306,6 +295,14 @@ class XTTSTrainer:
         voice = export_voice(saved, self.folder / VOICE_NAME)
         return speak_samples(voice, self.folder / "samples", saved.step, logbook)
 
+    def _speak_at_the_end(self, checkpoint: Path) -> list[Path]:
+        """What a full disk keeps from being spoken can be spoken later: the checkpoint is there."""
+        try:
+            return self._speak(checkpoint)
+        except (OSError, MyXTTSError) as error:
+            self.display.line(f"Spoken samples could not be made: {error}")
+            return []
+
     def _draw_alignment(self) -> None:
         """The alignment of the first row of held-out clips, for TensorBoard."""
         if self.corpus.validation_plan is None or self.hardware.replicas > 1:
@@ -317,7 +314,10 @@ class XTTSTrainer:
         frames = int(
             batch.mel_lengths.numpy()[0].sum() + (batch.clips.numpy()[0] >= 0).sum() * self.config.data.gap_frames
         )
-        logbook.submit(lambda: logbook.picture("alignment", step, alignment_picture(path[:frames], mel[:frames])))
+        picture = "The picture of the alignment"
+        logbook.submit(
+            lambda: logbook.picture("alignment", step, alignment_picture(path[:frames], mel[:frames])), picture
+        )
 
     # --- building, saving, restoring ------------------------------------------------------------------------------
 
@@ -328,14 +328,8 @@ class XTTSTrainer:
             with self.timers.stage("compile"):
                 for shape in self.corpus.validation_plan.shapes:
                     self.steps.warm_up(self.steps.validate, shape)
-        for name, function in self.steps.functions.items():
-            self.watch.add(name, function)
-            self._warm_kinds.add(name.split()[0])
-        if self.corpus.plan.is_static:
-            kind = learning_kind(self.config.training.gradient_accumulation_steps)
-            for shape in self.corpus.plan.shapes:
-                self.watch.expect(f"{kind} {shape}", self.steps.local_shape(shape).signature())
-        self.watch.warmed_up()
+        kind = learning_kind(self.config.training.gradient_accumulation_steps)
+        self.watch.end_warm_up(kind, self.corpus.plan.shapes if self.corpus.plan.is_static else ())
 
     def warm_up_training(self) -> None:
         """Trace and compile the steps that learn, with a line for each."""
@@ -361,25 +355,22 @@ class XTTSTrainer:
     def _save_or_tell(self) -> Path | None:
         """In the middle of a run a full disk is told, not fatal: there may be space before the next one."""
         try:
-            return self.save()
+            with self.recorder.state("saving"):
+                return self.save()
         except CheckpointError as error:
             self.display.line(f"Step {self.step}: {error} Training goes on.")
             return None
+
+    def _mark_best(self, checkpoint: Path) -> None:
+        try:
+            mark_best(self.folder, checkpoint)
+        except CheckpointError as error:
+            self.display.line(f"Step {self.step}: {error}")
 
     def _open_feed(self, saved: Checkpoint | None) -> Feed:
         position: Position = saved.position if saved else (0, 0)
         strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
         return Feed(self.corpus.cache, self.corpus.plan, self.config.data, position, strategy)
-
-    def _spec(self) -> ModelSpec:
-        cache = self.corpus.cache
-        return ModelSpec.from_config(
-            self.config.model,
-            num_symbols=len(cache.symbols),
-            num_languages=len(cache.languages),
-            num_speakers=len(cache.speakers),
-            n_mels=cache.mel.n_mels,
-        )
 
     def _build(self, spec: ModelSpec) -> None:
         config = self.config
@@ -403,3 +394,4 @@ class XTTSTrainer:
             graph_mode=self.hardware.graph_mode,
             checks_numbers=config.training.enable_eager_debug,
         )
+        self.watch = StepWatch(self.steps, self.display.line, config.training.on_retrace)
