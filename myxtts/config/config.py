@@ -232,6 +232,11 @@ def contradictions(config: XTTSConfig) -> list[str]:
             f"data.hop_length ({data.hop_length}) is longer than data.win_length ({data.win_length}): samples would be "
             "skipped. Lower hop_length."
         )
+    if data.n_fft > 64 * data.hop_length:
+        found.append(
+            f"data.hop_length ({data.hop_length}) is less than a 64th of data.n_fft ({data.n_fft}), and no voice is made of "
+            "such frames. Raise hop_length."
+        )
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(
             f"data.mel_f_max ({data.mel_f_max:g} Hz) is above half of data.sample_rate ({data.sample_rate} Hz). "

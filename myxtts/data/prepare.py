@@ -28,6 +28,7 @@ from myxtts.data.cache_writer import cache_lock
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
 from myxtts.data.notes import Notes
+from myxtts.data.plan import plan_kind
 from myxtts.data.preparation import Outcome, Preparation
 from myxtts.data.worker_pool import WorkerPool
 from myxtts.errors import CorpusError
@@ -126,7 +127,7 @@ def _rejections_of_clips(location: CacheLocation, notes: Notes) -> tuple[Rejecti
 
 
 def _rejections_of_limits(cache: Cache, config: DataConfig) -> list[Rejection]:
-    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length)
+    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     return usable_clips(cache, config.max_text_length, max_mel_frames)[1]
 
 

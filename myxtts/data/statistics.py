@@ -16,7 +16,7 @@ from myxtts.data.cache import Cache
 from myxtts.data.limits import automatic_limit, automatic_max_mel_frames, resolved_max_mel_frames, usable_clips
 from myxtts.data.notes import read_notes
 from myxtts.data.order import shuffled
-from myxtts.data.plan import build_plan, plan_sizes
+from myxtts.data.plan import build_plan, plan_kind, plan_sizes
 from myxtts.errors import CorpusError
 
 Subset = Literal["train", "validation", "all"]
@@ -43,7 +43,7 @@ def get_statistics(cache: Cache, config: DataConfig, subset: Subset = "all") -> 
             f"The subset {subset!r} of {cache.folder} holds no clip. Expected one of: train, validation, all."
         )
     frames, tokens = cache.frame_counts[clips], cache.token_counts[clips]
-    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length)
+    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     usable, _ = usable_clips(cache, config.max_text_length, max_mel_frames)
     usable = np.intersect1d(usable, clips)
     return {

@@ -106,4 +106,4 @@ def _plain(value: float) -> float | int | str:
     number = float(value)
     if not np.isfinite(number):
         return str(number)  # JSON has no NaN
-    return int(number) if number.is_integer() else round(number, 6)
+    return int(number) if number.is_integer() else float(f"{number:.7g}")

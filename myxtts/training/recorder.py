@@ -173,7 +173,7 @@ class Recorder:
             compilations=counts.compilations,
             signatures=counts.signatures,
             retraces=len(self._watch.retraces),
-            figures={name: round(value, 6) for name, value in figures.items()},
+            figures={name: float(f"{value:.7g}") for name, value in figures.items()},
         )
 
     def _update_status(self, force: bool = False, **fields: Any) -> None:

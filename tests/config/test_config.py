@@ -56,6 +56,11 @@ def test_contradictory_values_are_all_listed(tmp_path):
         load_config(write(tmp_path, text))
 
 
+def test_a_hop_too_small_for_a_voice_is_told_before_training(tmp_path):
+    with pytest.raises(ConfigError, match="hop_length.*64th of data.n_fft"):
+        load_config(write(tmp_path, "data:\n  n_fft: 4096\n  hop_length: 32\n"))
+
+
 @pytest.mark.parametrize("written", ["1e-4", "1.0e-4", "1E-04", "0.0001", "+1e-4", ".1e-3"])
 def test_every_way_of_writing_a_number_is_a_number(tmp_path, written):
     assert load_config(write(tmp_path, f"training:\n  learning_rate: {written}\n")).training.learning_rate == 1e-4
