@@ -57,7 +57,7 @@ def test_contradictory_values_are_all_listed(tmp_path):
 
 
 def test_a_hop_too_small_for_a_voice_is_told_before_training(tmp_path):
-    with pytest.raises(ConfigError, match="hop_length.*64th of data.n_fft"):
+    with pytest.raises(ConfigError, match=r"hop_length.*64th of data\.n_fft"):
         load_config(write(tmp_path, "data:\n  n_fft: 4096\n  hop_length: 32\n"))
 
 
