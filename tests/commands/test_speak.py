@@ -12,26 +12,9 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.synthesis.voice_folder import read_description
 from myxtts.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from tests.synthesis.tiny_voice import describe, random_weights, write_recording, write_voice
+from tests.synthesis.tiny_voice import describe, random_weights, write_recording
 
-
-@pytest.fixture(scope="module")
-def voice(tmp_path_factory):
-    return str(write_voice(tmp_path_factory.mktemp("one") / "voice"))
-
-
-@pytest.fixture(scope="module")
-def cloning_voice(tmp_path_factory):
-    return str(write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben")))
-
-
-@pytest.fixture(autouse=True)
-def graph_optimizer_as_before():
-    """`myxtts say` turns the graph optimizer off for its own process."""
-    import tensorflow as tf
-
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
 
 
 class PipedInput:

@@ -10,26 +10,9 @@ import pytest
 from myxtts.cli import EXIT_USER_ERROR, main
 from myxtts.synthesis.checks import LONGEST_TEXT
 from tests.commands.test_speak import PipedInput, failure_of
-from tests.synthesis.tiny_voice import write_recording, write_voice
+from tests.synthesis.tiny_voice import write_recording
 
-
-@pytest.fixture(scope="module")
-def voice(tmp_path_factory):
-    return str(write_voice(tmp_path_factory.mktemp("one") / "voice"))
-
-
-@pytest.fixture(scope="module")
-def cloning_voice(tmp_path_factory):
-    return str(write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben")))
-
-
-@pytest.fixture(autouse=True)
-def graph_optimizer_as_before():
-    """`myxtts say` turns the graph optimizer off for its own process."""
-    import tensorflow as tf
-
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ def test_the_shipped_file_holds_every_key_with_its_default():
     assert load_config(CONFIG_FILE) == XTTSConfig()
 
 
+def test_every_shipped_file_can_be_read():
+    for path in CONFIG_FILE.parent.glob("*.yaml"):
+        load_config(path)
+
+
 def test_importing_the_configuration_does_not_load_tensorflow():
     code = "import sys, myxtts.config.config, myxtts.config.load; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,24 @@
+"""What the tests of `say` and `clone` share."""
+
+import pytest
+
+from tests.synthesis.tiny_voice import write_voice
+
+
+@pytest.fixture(scope="module")
+def voice(tmp_path_factory):
+    return str(write_voice(tmp_path_factory.mktemp("one") / "voice"))
+
+
+@pytest.fixture(scope="module")
+def cloning_voice(tmp_path_factory):
+    return str(write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben")))
+
+
+@pytest.fixture
+def graph_optimizer_as_before():
+    """`myxtts say` turns the graph optimizer off for its own process."""
+    import tensorflow as tf
+
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
