@@ -175,7 +175,7 @@ class TrainingConfig:
     enable_graph_mode: bool = True
     """False: eager steps."""
     enable_xla_compilation: Literal["auto"] | bool = "auto"
-    """Compile forward and backward by XLA. Auto: on for a GPU, off for a CPU (docs/training.md)."""
+    """Compile steps by XLA. Auto: all on a GPU, on a CPU only what gains by it (docs/training.md). False: nothing."""
     enable_eager_debug: bool = False
     """Eager steps with numeric checks: slow, for finding a fault."""
     mixed_precision: Literal["off", "auto", "bfloat16", "float16"] = "auto"

@@ -16,7 +16,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
     held_out = len(trainer.corpus.validation_plan.clips) if trainer.corpus.validation_plan else 0
     facts = {
         "Device": trainer.hardware.description,
-        "XLA": "forward and backward" if trainer.hardware.uses_xla else "alignment, gradients of SiLU, update",
+        "XLA": _compiled_parts(trainer),
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
         f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
@@ -34,3 +34,10 @@ def announce_run(trainer: XTTSTrainer) -> None:
     trainer.display.configuration(
         trainer.config, facts, plan_kind(trainer.config.data) == "fixed", trainer.corpus.max_mel_frames
     )
+
+
+def _compiled_parts(trainer: XTTSTrainer) -> str:
+    if trainer.hardware.uses_xla:
+        return "all of the step"
+    is_off = trainer.config.training.enable_xla_compilation is False or not trainer.hardware.graph_mode
+    return "off" if is_off else "alignment, gradients of SiLU, update"

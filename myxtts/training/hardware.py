@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
+from myxtts.models.compiled import allow_xla
 from myxtts.training.cluster import Cluster, Result, check_agreement, in_turn, meet, read_cluster
 
 
@@ -74,6 +75,7 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     strategy = strategy or _strategy(gpus, cluster)
     graph_mode = config.enable_graph_mode and not config.enable_eager_debug
     xla = bool(gpus) if config.enable_xla_compilation == "auto" else config.enable_xla_compilation
+    allow_xla(config.enable_xla_compilation is not False and graph_mode)
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({os.cpu_count()} cores)"]
     replicas = strategy.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")

@@ -89,3 +89,19 @@ def test_the_first_batch_of_the_dynamic_plan_is_its_warm_up(corpus, tmp_path):
     assert summary.step == 1
     assert summary.counts.traces > 0
     assert summary.counts_after_warmup.traces == 0
+
+
+@pytest.mark.parametrize("settings", [{"enable_xla_compilation": False}, {"enable_graph_mode": False}])
+def test_where_xla_is_off_nothing_is_compiled_by_it(make_trainer, settings):
+    trainer = make_trainer(**settings)
+    before = trainer.watch.counts().compilations
+    trainer.distributed_train_step(*four_tensors(frames=64))
+    trainer.validation_step(*four_tensors(frames=64))
+    assert trainer.watch.counts().compilations == before
+
+
+def test_parts_of_a_step_are_compiled_by_xla_where_it_is_not_off(make_trainer):
+    trainer = make_trainer()
+    before = trainer.watch.counts().compilations
+    trainer.distributed_train_step(*four_tensors(frames=66))
+    assert trainer.watch.counts().compilations > before
