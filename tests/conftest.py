@@ -8,6 +8,14 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def usual_hangup():
+    """SIGHUP as a terminal's processes have it; `nohup` hands its own on."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
 @pytest.fixture(scope="session")
 def bundled_cache(tmp_path_factory):
     """The bundled corpus, prepared once for all tests."""

@@ -101,6 +101,7 @@ def test_a_full_standard_output_is_one_line(voice, tmp_path, monkeypatch, capsys
     assert told == "myxtts say: Standard output cannot be written: No space left on device.\n"
 
 
+@pytest.mark.usefixtures("usual_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["say", "clone"])
 def test_a_signal_ends_it_with_the_usual_code_and_leaves_nothing(

@@ -8,6 +8,7 @@ import pytest
 from myxtts.runtime.ending import clean_end, held_back
 
 
+@pytest.mark.usefixtures("usual_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_the_exit_code_that_a_shell_expects(number):
     with pytest.raises(SystemExit) as ended, clean_end():

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import resource
 import signal
 import time
 
@@ -27,6 +26,7 @@ from myxtts.training.recorder import RECENT_STEPS, Recorder
 from myxtts.training.signals import STOPPING, StopOnSignal
 from myxtts.training.steps import METRICS
 from myxtts.training.trainer import XTTSTrainer
+from tests.data.full_disk import largest_file
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 CLIP_IDS = [f"clip-{number}" for number in range(20)]
@@ -175,33 +175,23 @@ def test_a_whole_run_survives_logs_that_cannot_be_written(corpus, tmp_path, monk
     assert text_of(display).count("the disk is full") == 3
 
 
-@pytest.fixture
-def small_files():
-    """No file may grow beyond 5,000 bytes, as if the disk were full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, previous)
-
-
-def test_what_does_not_fit_leaves_no_torn_record_and_later_ones_arrive(tmp_path, small_files):
+def test_what_does_not_fit_leaves_no_torn_record_and_later_ones_arrive(tmp_path):
     events = EventFile(tmp_path)
-    events.scalars(1, {"a": 1.0})
-    with pytest.raises(OSError, match="too large"):
-        events.picture("p", 2, np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
-    events.scalars(3, {"a": 3.0})
-    small_files()
+    picture = np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
+    with largest_file(5000):
+        events.scalars(1, {"a": 1.0})
+        with pytest.raises(OSError, match="too large"):
+            events.picture("p", 2, picture)
+        events.scalars(3, {"a": 3.0})
     events.scalars(4, {"a": 4.0})
     found = EventAccumulator(str(tmp_path)).Reload()
     assert [event.step for event in found.Scalars("a")] == [1, 3, 4]
 
 
-def test_an_append_that_fails_leaves_the_file_as_it_was(tmp_path, small_files):
+def test_an_append_that_fails_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "file"
     append_whole(path, b"first\n", header=b"head\n")
-    with pytest.raises(OSError, match="too large") as caught:
+    with largest_file(5000), pytest.raises(OSError, match="too large") as caught:
         append_whole(path, b"x" * 6000)
     assert appending.cause_of(caught.value) == "the disk is full"
     append_whole(path, b"second\n", header=b"head\n")
@@ -221,10 +211,11 @@ def test_steps_wait_for_space_and_none_is_written_twice(make_recorder, tmp_path,
     assert steps["group"].tolist() == [0, 3]
 
 
-def test_a_status_that_does_not_fit_leaves_the_old_one(make_recorder, tmp_path, small_files):
+def test_a_status_that_does_not_fit_leaves_the_old_one(make_recorder, tmp_path):
     recorder = make_recorder()
     recorder._update_status(force=True, state="training", step=3)
-    recorder._update_status(force=True, step=4, figures={"loss": "9" * 6000})
+    with largest_file(5000):
+        recorder._update_status(force=True, step=4, figures={"loss": "9" * 6000})
     assert read_status(tmp_path / "run").step == 3
     assert not (tmp_path / "run" / f"{STATUS_FILE}.new").exists()
     assert "The status" in shown_by(recorder)
