@@ -12,6 +12,7 @@ import fcntl
 import io
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,12 +32,16 @@ from myxtts.errors import CacheError
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
+LOCK_PATIENCE_SECONDS = 5.0
 TEMPORARY_SUFFIX = ".tmp"
 
 
 @contextlib.contextmanager
 def cache_lock(folder: Path) -> Iterator[None]:
-    """Only one process writes into a cache folder; the kernel lets go of the lock however that process ends."""
+    """Only one process writes into a cache folder; the kernel lets go of the lock however that process ends.
+
+    Another one is waited for a little: runs that start together on a prepared corpus look at it one after the other.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -45,14 +50,23 @@ def cache_lock(folder: Path) -> Iterator[None]:
             f"The cache folder cannot be written. Received: {folder} ({error.strerror}). Set data.cache_dir to a folder that can."
         ) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, folder)
         yield
-    except BlockingIOError:
-        raise CacheError(
-            f"Another process is preparing or repairing the cache in {folder}. Wait for it, or stop it."
-        ) from None
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise CacheError(
+                    f"Another process is preparing or repairing the cache in {folder}. Wait for it, or stop it."
+                ) from None
+            time.sleep(0.05)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -1,10 +1,14 @@
 """Records written one by one: what survives a torn write, a full disk, a power cut."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from cache_builder import append_clip, build_cache, made_up_clip, settings
 from full_disk import largest_file
 
+from myxtts.data import cache_writer
 from myxtts.data.cache import open_cache
 from myxtts.data.cache_writer import JOURNAL_NAME, cache_lock, write_atomically
 from myxtts.data.journal import ENTRY_BYTES, RecordWriter
@@ -124,9 +128,26 @@ def test_only_the_tokens_are_written_when_only_the_text_changed(tmp_path):
     assert len(recover(tmp_path).recovered) == 2
 
 
-def test_a_second_writer_is_refused(tmp_path):
+def test_a_second_writer_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_writer, "LOCK_PATIENCE_SECONDS", 0.1)
     with cache_lock(tmp_path), pytest.raises(CacheError, match="Another process"), cache_lock(tmp_path):
         pass
+
+
+def test_a_second_writer_waits_for_one_that_is_soon_done(tmp_path):
+    order = []
+
+    def write():
+        with cache_lock(tmp_path):
+            order.append("second")
+
+    second = threading.Thread(target=write)
+    with cache_lock(tmp_path):
+        second.start()
+        time.sleep(0.2)
+        order.append("first")
+    second.join()
+    assert order == ["first", "second"]
 
 
 def test_the_lock_is_free_again_afterwards(tmp_path):

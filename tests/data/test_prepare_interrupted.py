@@ -157,7 +157,8 @@ def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypa
     assert report.clips == 3
 
 
-def test_two_runs_at_once_do_not_mix(tmp_path):
+def test_two_runs_at_once_do_not_mix(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.data.cache_writer.LOCK_PATIENCE_SECONDS", 0.1)
     make_corpus(tmp_path, 3)
     refused = []
 
