@@ -7,7 +7,6 @@ Each module in `myxtts.commands` defines `configure_<command>(parser)` and `run_
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib
 import os
 import signal
@@ -17,12 +16,11 @@ from contextlib import suppress
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
+from myxtts.runtime.disk import is_full
 from myxtts.runtime.printable import printable
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Never a defect of ours, wherever it happens."""
 
 COMMANDS = {
     "corpus": ("data", "fetch or convert a corpus: Debian's telephone prompts, or a folder of audio + .txt"),
@@ -70,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return EXIT_USER_ERROR  # the reader of our output left (`myxtts stats | head`): nothing to tell it
     except OSError as error:
-        if error.errno not in NO_SPACE:
+        if not is_full(error):  # that is never a defect of ours, wherever it happens
             raise
         return _tell(arguments.command, f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
     except KeyboardInterrupt:

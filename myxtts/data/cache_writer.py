@@ -7,7 +7,6 @@ that a failed write, a full disk or a power cut leaves the old cache as it was.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import io
 import json
@@ -29,6 +28,7 @@ from myxtts.data.cache import (
     fingerprint_of,
 )
 from myxtts.errors import CacheError
+from myxtts.runtime.disk import is_full
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
@@ -92,7 +92,7 @@ def write_array_atomically(path: Path, array: np.ndarray) -> None:
 
 def write_error(folder: Path, error: OSError) -> CacheError:
     """What a failed write means to the user."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if is_full(error):
         return CacheError(
             f"The disk is full (or a quota is reached): {folder} cannot grow. What is prepared so far is kept, and the cache "
             "that was there before is intact. Free some space, or set data.cache_dir to another disk, and run `myxtts prepare` "

@@ -8,7 +8,6 @@ my-voice/
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -27,6 +26,7 @@ from myxtts.audio.mel import MelSpec
 from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
+from myxtts.runtime.disk import cause_of
 from myxtts.runtime.printable import printable
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
@@ -214,10 +214,9 @@ def save_voice(
             folder.rename(old)
         partial.rename(folder)
     except OSError as error:
-        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else error.strerror
         if old.exists() and not folder.exists():
             old.rename(folder)
-        raise VoiceError(f"The voice {folder} could not be written: {cause}.") from error
+        raise VoiceError(f"The voice {folder} could not be written: {cause_of(error)}.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

@@ -9,7 +9,6 @@ A folder that is whole has a state.json whose checksum fits; the newest whole on
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.errors import CheckpointError
+from myxtts.runtime.disk import cause_of
 
 FORMAT_VERSION = 1
 STATE_NAME = "state.json"
@@ -86,7 +86,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         last = newest_checkpoint(folder)
         kept = f"The last good checkpoint is {last}." if last else "There is no earlier checkpoint."
         raise CheckpointError(
-            f"The checkpoint {target} could not be written: {_cause(error)}. {kept} Free some space."
+            f"The checkpoint {target} could not be written: {cause_of(error)}. {kept} Free some space."
         ) from error
     return target
 
@@ -177,7 +177,7 @@ def mark_best(folder: Path, checkpoint: Path) -> None:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
-            f"{checkpoint} could not be kept as {folder / BEST_NAME}: {_cause(error)}. Free some space."
+            f"{checkpoint} could not be kept as {folder / BEST_NAME}: {cause_of(error)}. Free some space."
         ) from error
 
 
@@ -226,10 +226,6 @@ def _put_in_place(partial: Path, target: Path) -> None:
         target.rename(old)
     partial.rename(target)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _cause(error: OSError) -> str:
-    return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else str(error.strerror)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

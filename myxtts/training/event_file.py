@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.files import write_audio
-from myxtts.runtime.appending import append_whole
+from myxtts.runtime.disk import append_whole
 
 Event, Summary = tf.compat.v1.Event, tf.compat.v1.Summary
 VERSION = "brain.Event:2"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.appending import append_whole
+from myxtts.runtime.disk import append_whole
 from myxtts.training.event_file import EventFile
 from myxtts.training.notices import Notices
 

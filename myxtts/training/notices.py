@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.appending import FULL, cause_of
+from myxtts.runtime.disk import cause_of, is_full
 
 
 class Notices:
@@ -19,7 +19,7 @@ class Notices:
 
     def unwritten(self, what: str, error: OSError) -> None:
         """A file of the run could not be written; `what` begins the line, such as "The log run/log.jsonl"."""
-        hint = "; it is written again when there is space" if error.errno in FULL else " without it"
+        hint = "; it is written again when there is space" if is_full(error) else " without it"
         self._once(what, f"{what} cannot be written: {cause_of(error)}. Training goes on{hint}.")
 
     def undone(self, what: str, error: OSError | MyXTTSError) -> None:

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import TrainingError
-from myxtts.runtime.appending import cause_of
 from myxtts.runtime.counters import RetraceWatch
+from myxtts.runtime.disk import cause_of
 from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
 from myxtts.training.display import Display, Figures

@@ -12,10 +12,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import TextError, TrainingError
-from myxtts.runtime import appending
+from myxtts.runtime import disk
 from myxtts.runtime import status as status_module
-from myxtts.runtime.appending import append_whole
 from myxtts.runtime.counters import RetraceWatch
+from myxtts.runtime.disk import append_whole
 from myxtts.runtime.status import STATUS_FILE, read_status, read_steps
 from myxtts.runtime.timers import StepClock
 from myxtts.training import logbook as logbook_module
@@ -193,7 +193,7 @@ def test_an_append_that_fails_leaves_the_file_as_it_was(tmp_path):
     append_whole(path, b"first\n", header=b"head\n")
     with largest_file(5000), pytest.raises(OSError, match="too large") as caught:
         append_whole(path, b"x" * 6000)
-    assert appending.cause_of(caught.value) == "the disk is full"
+    assert disk.cause_of(caught.value) == "the disk is full"
     append_whole(path, b"second\n", header=b"head\n")
     assert path.read_bytes() == b"head\nfirst\nsecond\n"
 

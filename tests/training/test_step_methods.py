@@ -21,20 +21,6 @@ def four_tensors(rows=4, tokens=12, frames=60):
     )
 
 
-@pytest.fixture
-def make_trainer(corpus, tmp_path):
-    trainers = []
-
-    def make(**training):
-        trainer = XTTSTrainer(small_config(corpus, tmp_path, **training), display=quiet_display())
-        trainers.append(trainer)
-        return trainer
-
-    yield make
-    for trainer in trainers:
-        trainer.feed.close()
-
-
 def test_a_padded_batch_is_learnt_from_and_measured(make_trainer):
     trainer = make_trainer(learning_rate=0.01, warmup_steps=0)
     before = trainer.validation_step(*four_tensors()).numpy()[VALIDATION_SUMS.index("prior")]

@@ -1,4 +1,4 @@
-"""Append to a file all of something or nothing of it: no torn line or record stays behind when the disk is full."""
+"""Writing to a disk that may be full: what failed is told in words, and no torn line or record stays behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
@@ -27,6 +27,11 @@ def append_whole(path: Path, content: bytes, header: bytes = b"") -> None:
             raise
 
 
+def is_full(error: OSError) -> bool:
+    """Whether a write failed because there is no space: on the disk, in a quota, or in the largest file allowed."""
+    return error.errno in _FULL
+
+
 def cause_of(error: OSError) -> str:
     """Why something could not be written, in words."""
-    return "the disk is full" if error.errno in FULL else error.strerror or str(error)
+    return "the disk is full" if is_full(error) else error.strerror or str(error)
