@@ -231,12 +231,11 @@ def time_steps(
     config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, batch_size: int, memory: MemoryMeter
 ) -> StepTrial:
     """A few real steps of a network that is thrown away: useful frames/s, and the memory that they took."""
-    memory.begin_trial()
     strategy = hardware.strategy if hardware.replicas > 1 else None
     frames = 0.0
     try:
-        steps = _steps_to_throw_away(config, hardware, corpus)
-        with Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+        with memory.trial(), Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+            steps = _steps_to_throw_away(config, hardware, corpus)
             for shape in corpus.plan.shapes if corpus.plan.is_static else ():
                 steps.warm_up(steps.train, shape)
             steps.learn([next(feed)]).numpy()
@@ -246,7 +245,7 @@ def time_steps(
             seconds = time.perf_counter() - started
     except tf.errors.ResourceExhaustedError:
         return StepTrial(batch_size, 0.0, None)
-    return StepTrial(batch_size, frames / seconds, memory.taken_bytes())
+    return StepTrial(batch_size, frames / seconds, memory.taken_bytes)
 
 
 def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus) -> Steps:
