@@ -81,8 +81,15 @@ class XTTSTrainer:
         config = self.config
         spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
+        self.plan_fingerprint = self.corpus.plan.fingerprint(self.corpus.cache.content_id)
         saved, self.progress = find_run(
-            self.folder, config, self.facts, self.display.line, starts_anew, self.hardware.is_chief
+            self.folder,
+            config,
+            self.facts,
+            self.plan_fingerprint,
+            self.display.line,
+            starts_anew,
+            self.hardware.is_chief,
         )
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._open_feed(saved)
@@ -250,7 +257,8 @@ class XTTSTrainer:
     def _measure_voice(self, checkpoint: Path) -> bool:
         """Let the evaluation judge the checkpoint's voice; true if its character error is the lowest so far."""
         with self.timers.stage("evaluation"):
-            figures = self._evaluate(export_voice(load_checkpoint(checkpoint), self.folder / "evaluated-voice"))
+            saved = load_checkpoint(checkpoint)
+            figures = self._evaluate(export_voice(saved, self.folder / "evaluated-voice", corpus=self.corpus))
         self.recorder.logbook.scalars("evaluation", self.step, figures)
         shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
         self.display.line(f"Step {self.step}: evaluation {shown}")
@@ -292,7 +300,7 @@ class XTTSTrainer:
     def _speak(self, checkpoint: Path, logbook: Logbook | None = None) -> list[Path]:
         """Make the checkpoint a voice, and let it speak the fixed sentences."""
         saved = load_checkpoint(checkpoint)
-        voice = export_voice(saved, self.folder / VOICE_NAME)
+        voice = export_voice(saved, self.folder / VOICE_NAME, corpus=self.corpus)
         return speak_samples(voice, self.folder / "samples", saved.step, logbook)
 
     def _speak_at_the_end(self, checkpoint: Path) -> list[Path]:
@@ -346,8 +354,8 @@ class XTTSTrainer:
         if not self.hardware.is_chief:
             return None
         with self.timers.stage("checkpoint"):
-            position = self.feed.position
-            snapshot = take_snapshot(self.state, self.config, self.corpus, self.facts, self.progress, position)
+            place = (self.feed.position, self.plan_fingerprint)
+            snapshot = take_snapshot(self.state, self.config, self.facts, self.progress, *place)
             folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder
@@ -374,9 +382,9 @@ class XTTSTrainer:
 
     def _build(self, spec: ModelSpec) -> None:
         config = self.config
-        batches_per_pass = len(self.corpus.plan.rows_of_pass(0).rows) / self.corpus.plan.shapes[0].rows
-        steps_per_pass = batches_per_pass / config.training.gradient_accumulation_steps
-        self.total_steps = math.ceil(config.training.epochs * steps_per_pass)
+        batches = self.corpus.plan.batches_in(config.training.epochs)
+        # Rounded: the sum over the shapes may miss a whole number by a last bit.
+        self.total_steps = math.ceil(round(batches / config.training.gradient_accumulation_steps, 6))
         if config.training.max_steps is not None:
             self.total_steps = min(self.total_steps, config.training.max_steps)
         self.settings = resolve_optimization(config.training, config.model.size, self.total_steps)
