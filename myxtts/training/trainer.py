@@ -36,6 +36,7 @@ from myxtts.training.progress import StopReason
 from myxtts.training.recorder import Recorder
 from myxtts.training.resume import find_run
 from myxtts.training.rows import batch_of_rows, split_rows
+from myxtts.training.run_lock import RunLock
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
 from myxtts.training.snapshot import apply_snapshot, take_snapshot
@@ -72,8 +73,25 @@ class XTTSTrainer:
         with self.timers.stage("device"):
             self.hardware: Hardware = set_up_hardware(config.training, strategy)
         self.place = Place()
-        with explained_failures(self.place, self.hardware.cluster):
-            self._set_up(starts_anew)
+        self._to_close = contextlib.ExitStack()
+        try:
+            if self.hardware.is_chief:  # before anything in the folder is read or moved
+                self._to_close.enter_context(RunLock(self.folder))
+            with explained_failures(self.place, self.hardware.cluster):
+                self._set_up(starts_anew)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> XTTSTrainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop loading batches and let other processes use the folder of the run. `train` does it at its end."""
+        self._to_close.close()
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"):
@@ -92,7 +110,7 @@ class XTTSTrainer:
             self.hardware.is_chief,
         )
         # The loader fills its first batches while the network is built and compiled.
-        self.feed = self._open_feed(saved)
+        self.feed = self._to_close.enter_context(self._open_feed(saved))
         with self.timers.stage("network"):
             self._build(spec)
             if saved:
@@ -137,9 +155,12 @@ class XTTSTrainer:
     # --- the run --------------------------------------------------------------------------------------------------
 
     def train(self) -> RunSummary:
-        """Run to the end, to an early stop, or to a signal; always leaves a checkpoint of the last step."""
-        with explained_failures(self.place, self.hardware.cluster):
-            return self._train()
+        """Run to the end, to an early stop, or to a signal; leaves a checkpoint of the last step and closes the trainer."""
+        try:
+            with explained_failures(self.place, self.hardware.cluster):
+                return self._train()
+        finally:
+            self.close()
 
     def _train(self) -> RunSummary:
         announce_run(self)
@@ -166,7 +187,6 @@ class XTTSTrainer:
                 self.save()
             raise
         finally:
-            self.feed.close()
             self.recorder.close(outcome)
         return summarize_run(self, reason, checkpoint, samples, time.monotonic() - started)
 
@@ -284,7 +304,8 @@ class XTTSTrainer:
         with self.state.averaged():
             sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in self._validation_batches())
         named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
-        self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
+        if math.isfinite(named["predicted_frames"]):  # otherwise a voice speaks with the scale of the validation before
+            self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
         flow, prior = named["flow"] / named["frames"], named["prior"] / named["frames"]
         duration = named["duration"] / named["symbols"]
         terms = {"flow": flow, "prior": prior, "duration": duration, "duration_scale": self.progress.duration_scale}
