@@ -126,7 +126,10 @@ def is_worth_trying_more(trials: Sequence[StepTrial], free_bytes: int) -> bool:
 
 
 def open_tuned_corpus(
-    config: XTTSConfig, hardware: Hardware, announce: Callable[[str], None]
+    config: XTTSConfig,
+    hardware: Hardware,
+    announce: Callable[[str], None],
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[XTTSConfig, TrainingCorpus]:
     """The corpus of a run; with `auto_tune_performance` also the configuration with what was measured for it.
 
@@ -136,7 +139,9 @@ def open_tuned_corpus(
 
     def opened(batch_size: int | None = None) -> TrainingCorpus:
         told = announce if batch_size is None else None
-        return open_corpus(config.data, config.training, hardware.replicas, announce=told, batch_size=batch_size)
+        return open_corpus(
+            config.data, config.training, hardware.replicas, progress=progress, announce=told, batch_size=batch_size
+        )
 
     corpus = hardware.in_turn(opened)
     if not config.data.auto_tune_performance:

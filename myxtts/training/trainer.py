@@ -94,8 +94,8 @@ class XTTSTrainer:
         self._to_close.close()
 
     def _set_up(self, starts_anew: bool) -> None:
-        with self.timers.stage("corpus"):
-            self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line)
+        with self.timers.stage("corpus"), self.display.progress() as progress:
+            self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line, progress)
         config = self.config
         spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
@@ -302,7 +302,10 @@ class XTTSTrainer:
     def validate(self) -> dict[str, float]:
         """Mean losses over every held-out clip, each once, with the weights that a voice gets."""
         with self.state.averaged():
-            sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in self._validation_batches())
+            sums = np.zeros(len(VALIDATION_SUMS), np.float32)
+            for number, batch in enumerate(self._validation_batches(), 1):
+                sums += self.steps.local(self.steps.validate(batch)).numpy()
+                self.display.validating(number)
         named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
         if math.isfinite(named["predicted_frames"]):  # otherwise a voice speaks with the scale of the validation before
             self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
@@ -364,8 +367,9 @@ class XTTSTrainer:
         """Trace and compile the steps that learn, with a line for each."""
         shapes = self.corpus.plan.shapes if self.corpus.plan.is_static else ()
         accumulated = self.config.training.gradient_accumulation_steps
-        with self.timers.stage("compile"):
+        with self.timers.stage("compile"), self.display.progress() as progress:
             for number, shape in enumerate(shapes, 1):
+                progress("compiling", number - 1, len(shapes))
                 seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
                 done = "Compiled" if self.hardware.graph_mode else "Tried"
                 self.display.line(f"{done} step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
