@@ -20,8 +20,8 @@ MATMUL = "matmul"
 """One matrix product over shifted copies: runs wherever a matrix product does."""
 
 DESCRIPTIONS = {
-    NATIVE: "native (TensorFlow's kernels have the gradient of a dilated convolution here)",
-    MATMUL: "matmul (TensorFlow's kernels lack the gradient of a dilated convolution here, e.g. because oneDNN is off)",
+    NATIVE: "native (TensorFlow's own)",
+    MATMUL: "matmul (TensorFlow has no gradient of a dilated convolution here: oneDNN is off or missing)",
 }
 
 
