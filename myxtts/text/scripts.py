@@ -98,13 +98,14 @@ _UNICODE_NAMES = {
 """ISO 15924 code → first word of the Unicode names of the script's letters."""
 _KNOWN_SCRIPTS = frozenset(_UNICODE_NAMES.values()) | {"KATAKANA"}
 _MORE_SCRIPTS = {"ja": ("CJK", "HIRAGANA", "KATAKANA"), "ko": ("CJK",), "grc": ("GREEK",), "mn": ("MONGOLIAN",)}
-_TYPICAL_LANGUAGE = {
-    "ARABIC": "ar", "CYRILLIC": "ru", "GREEK": "el", "HEBREW": "he", "DEVANAGARI": "hi", "BENGALI": "bn", "GUJARATI": "gu",
-    "GURMUKHI": "pa", "ORIYA": "or", "TAMIL": "ta", "TELUGU": "te", "KANNADA": "kn", "MALAYALAM": "ml", "SINHALA": "si",
-    "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km", "TIBETAN": "bo", "GEORGIAN": "ka", "ARMENIAN": "hy",
-    "ETHIOPIC": "am", "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "CHEROKEE": "chr", "MONGOLIAN": "mn",
+_TYPICAL_LANGUAGES = {
+    "ARABIC": "fa ar ur", "CYRILLIC": "ru uk bg", "GREEK": "el", "HEBREW": "he", "DEVANAGARI": "hi mr ne", "BENGALI": "bn",
+    "GUJARATI": "gu", "GURMUKHI": "pa", "ORIYA": "or", "TAMIL": "ta", "TELUGU": "te", "KANNADA": "kn", "MALAYALAM": "ml",
+    "SINHALA": "si", "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km", "TIBETAN": "bo", "GEORGIAN": "ka",
+    "ARMENIAN": "hy", "ETHIOPIC": "am ti", "CJK": "zh ja", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko",
+    "CHEROKEE": "chr", "MONGOLIAN": "mn", "LATIN": "en",
 }  # fmt: skip
-_PERSIAN_LETTERS = frozenset("پچژگکی")
+"""Languages that are proposed for texts of a script."""
 
 
 def foreign_script(text: str, language: str) -> str | None:
@@ -118,12 +119,12 @@ def foreign_script(text: str, language: str) -> str | None:
     return max(scripts.keys() & _KNOWN_SCRIPTS - scripts_written_in(language), key=lambda name: scripts[name])
 
 
-def explain_foreign_script(text: str, script: str, language: str) -> str:
-    """One sentence for the user: what is wrong, and which flag helps."""
-    is_persian = script == "ARABIC" and not _PERSIAN_LETTERS.isdisjoint(text)
-    code = "fa" if is_persian else _TYPICAL_LANGUAGE.get(script)
-    advice = f" If the texts are {language_name(code)}, give --language {code}." if code else ""
-    return f"{'Chinese' if script == 'CJK' else script.capitalize()} letters, but the language is {language!r}.{advice}"
+def explain_foreign_script(script: str, language: str, has_column: bool = False) -> str:
+    """For the user: what is wrong, and which flag helps, or what belongs into the language column if there is one."""
+    name = "Chinese" if script == "CJK" else script.capitalize()
+    likely = " or ".join(f"{code} ({language_name(code)})" for code in _TYPICAL_LANGUAGES.get(script, "").split())
+    place = "in the language column" if has_column else "with --language"
+    return f"{name} letters, but the language is {language!r}. Give the language of the texts {place}: {likely or 'its code'}"
 
 
 @functools.cache
