@@ -262,6 +262,8 @@ def _existing_folder(folder: str | Path) -> Path:
 def _explain_nothing_usable(root: Path, layout: Layout, table: Table, rejected: list[Rejection]) -> str:
     message = f"No usable clip in {root} (read as {layout.name}): {summarise_rejections(rejected)}."
     first = next((each for each in rejected if each.reason not in EXPLAINED_REASONS), None)
+    if first is None and rejected:  # the files were understood
+        return "\n".join([message, *table.notices])
     if first is not None:
         message += f" The first: {first.id or 'a line'}: {first.reason} ({first.detail})."
     if table.shown:

@@ -113,7 +113,10 @@ def foreign_script(text: str, language: str) -> str | None:
 
     Latin letters belong to every language: names, loanwords and transliterations are written in them.
     """
-    if text.isascii() or sum(map(_letter_balance(language).__getitem__, text)) <= 0:
+    if text.isascii():
+        return None
+    balance = _letter_balance(language)
+    if balance.harmless.issuperset(text) or sum(map(balance.__getitem__, text)) <= 0:
         return None
     scripts = Counter(script_of(character) for character in text if character.isalpha())
     return max(scripts.keys() & _KNOWN_SCRIPTS - scripts_written_in(language), key=lambda name: scripts[name])
@@ -122,9 +125,10 @@ def foreign_script(text: str, language: str) -> str | None:
 def explain_foreign_script(script: str, language: str, has_column: bool = False) -> str:
     """For the user: what is wrong, and which flag helps, or what belongs into the language column if there is one."""
     name = "Chinese" if script == "CJK" else script.capitalize()
-    likely = " or ".join(f"{code} ({language_name(code)})" for code in _TYPICAL_LANGUAGES.get(script, "").split())
-    place = "in the language column" if has_column else "with --language"
-    return f"{name} letters, but the language is {language!r}. Give the language of the texts {place}: {likely or 'its code'}"
+    likely = [f"{code} ({language_name(code)})" for code in _TYPICAL_LANGUAGES.get(script, "").split()] or ["CODE"]
+    codes = " or ".join([", ".join(likely[:-1]), likely[-1]]) if len(likely) > 1 else likely[0]
+    remedy = "Correct the language column:" if has_column else "Give the language of the texts: --language"
+    return f"{name} letters, but the language is {language!r}. {remedy} {codes}"
 
 
 @functools.cache
@@ -141,10 +145,14 @@ class _LetterBalance(dict):
     def __init__(self, own_scripts: frozenset[str]):
         super().__init__()
         self._own_scripts = own_scripts
+        self.harmless: set[str] = set()
+        """Characters seen so far that are not of another script; almost every text consists of them alone."""
 
     def __missing__(self, character: str) -> int:
         script = script_of(character) if character.isalpha() else ""
         self[character] = -1 if script in self._own_scripts else int(script in _KNOWN_SCRIPTS)
+        if self[character] <= 0:
+            self.harmless.add(character)
         return self[character]
 
 

@@ -296,7 +296,7 @@ def test_subfolders_of_a_folder_of_pairs_are_speakers(tmp_path):
 def test_a_folder_of_pairs_in_another_script_is_an_error_with_the_flag(tmp_path):
     write_audio(tmp_path / "one.wav", tone(), 16000)
     (tmp_path / "one.txt").write_text("شماره یک", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"wrong script 1 \(Arabic letters.*with --language: fa"):
+    with pytest.raises(CorpusError, match=r"wrong script 1 \(Arabic letters.*--language fa"):
         build_folder_corpus(tmp_path)
     assert not (tmp_path / "metadata.csv").exists()
 

@@ -162,7 +162,7 @@ def test_an_unknown_language_is_rejected_with_the_nearest_name(tmp_path):
     assert "Did you mean en (English)?" in manifest.rejected[0].detail
 
 
-@pytest.mark.parametrize(("texts", "flag"), [(PERSIAN, "--language: fa"), (RUSSIAN, "--language: ru")])
+@pytest.mark.parametrize(("texts", "flag"), [(PERSIAN, "--language fa"), (RUSSIAN, "--language ru")])
 def test_a_corpus_in_another_script_is_an_error_with_the_flag_that_helps(tmp_path, texts, flag):
     content = delimited("|")({name: text for name, text in texts.items() if not text.isascii()})
     with pytest.raises(CorpusError, match=rf"wrong script \d \(.* letters, but the language is 'en'.*{flag}"):
@@ -171,7 +171,7 @@ def test_a_corpus_in_another_script_is_an_error_with_the_flag_that_helps(tmp_pat
 
 def test_the_language_column_is_named_where_it_is_wrong(tmp_path):
     folder = make_folder(tmp_path, "metadata.csv", f"id|text|language\na|{PERSIAN['a']}|en\nb|Two|en\n")
-    assert "in the language column: fa (Persian)" in read_corpus(folder).rejected[0].detail
+    assert "Correct the language column: fa (Persian), ar (Arabic) or ur (Urdu)" in read_corpus(folder).rejected[0].detail
 
 
 @pytest.mark.parametrize("is_outside", [False, True])
