@@ -171,7 +171,9 @@ def test_a_corpus_in_another_script_is_an_error_with_the_flag_that_helps(tmp_pat
 
 def test_the_language_column_is_named_where_it_is_wrong(tmp_path):
     folder = make_folder(tmp_path, "metadata.csv", f"id|text|language\na|{PERSIAN['a']}|en\nb|Two|en\n")
-    assert "Correct the language column: fa (Persian), ar (Arabic) or ur (Urdu)" in read_corpus(folder).rejected[0].detail
+    assert (
+        "Correct the language column: fa (Persian), ar (Arabic) or ur (Urdu)" in read_corpus(folder).rejected[0].detail
+    )
 
 
 @pytest.mark.parametrize("is_outside", [False, True])
