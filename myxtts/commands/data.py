@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from myxtts.commands.language import language_code
 from myxtts.errors import CorpusError
 
 EXIT_DAMAGED = 1
@@ -32,7 +33,7 @@ def number_or_auto(text: str) -> int | str:
 DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--cache-dir": ("cache_dir", None, "where prepared clips are kept"),
     "--val-data": ("val_data", None, "folder of validation recordings"),
-    "--language": ("language", None, "language of clips whose metadata names none"),
+    "--language": ("language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
     "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
     "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
     "--sample-rate": ("sample_rate", number_or_auto, "Hz; auto: the most frequent rate of the recordings"),
@@ -60,8 +61,8 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
     folder = recipes.add_parser("folder", help="a folder of recordings with same-named .txt files")
     folder.add_argument("folder", metavar="FOLDER", help="recordings and texts, e.g. hello.wav and hello.txt")
     folder.add_argument("out", metavar="OUT", nargs="?", help="folder to write; default: metadata.csv into FOLDER")
-    folder.add_argument("--language", default="en", help="language of the texts; default: en")
-    folder.add_argument("--speaker", default="speaker", help="name of the speaker")
+    folder.add_argument("--language", type=language_code, default="en", help="language of the texts; default: en")
+    folder.add_argument("--speaker", help="name of the one speaker; default: the subfolders are speakers")
     folder.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
 
 
@@ -87,6 +88,8 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
     _say(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
     _say(f"speakers: {', '.join(summary.speakers)}")
+    for notice in summary.notices:
+        _say(notice)
     if summary.rejected:
         _say(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0

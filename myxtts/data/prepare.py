@@ -32,7 +32,7 @@ from myxtts.data.plan import plan_kind
 from myxtts.data.preparation import Outcome, Preparation
 from myxtts.data.worker_pool import WorkerPool
 from myxtts.errors import CorpusError
-from myxtts.text.tokenizer import build_front_end
+from myxtts.text.tokenizer import build_front_end, letters_notice
 
 REJECTED_NAME = "rejected.csv"
 
@@ -85,6 +85,9 @@ def prepare_corpus(
     front_end = build_front_end(config.text_symbols, config.lexicon)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
         location = locate_cache(config, folder, front_end, pool, progress or ignore_progress)
+        for notice in (*location.source.notices, letters_notice(config.text_symbols, front_end.kind)):
+            if notice and announce:
+                announce(notice)
         with cache_lock(location.folder):
             preparation = Preparation(config, location, pool, progress or ignore_progress, announce or _ignore_line)
             try:

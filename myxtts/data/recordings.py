@@ -20,7 +20,7 @@ from myxtts.data.cache_location import most_frequent_rate
 from myxtts.data.source import Source, read_source
 from myxtts.data.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError
-from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end
+from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notice
 
 LISTED_FILES = 10
 
@@ -50,6 +50,8 @@ class RecordingTable:
     tokens: np.ndarray
     """int32: of all clips; element 0 is padding."""
     rejections: tuple[Rejection, ...]
+    notices: tuple[str, ...]
+    """What was guessed about the corpus, and whether letters stand in for phonemes: one sentence each."""
     config: DataConfig
 
     @property
@@ -116,6 +118,9 @@ def open_recordings(config: DataConfig, folder: str | Path | None = None) -> Rec
         is_validation=source.is_validation[kept],
         tokens=np.concatenate([[0], *(encoded[place] for place in kept)]).astype(np.int32),
         rejections=(*source.rejections, *rejected),
+        notices=tuple(
+            notice for notice in (*source.notices, letters_notice(config.text_symbols, front_end.kind)) if notice
+        ),
         config=config,
     )
 

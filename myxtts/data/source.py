@@ -29,6 +29,8 @@ class Source:
     mtimes_ns: np.ndarray
     """int64 (utterances,): when each recording was last written."""
     rejections: tuple[Rejection, ...]
+    notices: tuple[str, ...] = ()
+    """What was guessed about the corpus, such as an encoding: one sentence each, to be shown to the user."""
 
 
 def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
@@ -60,6 +62,7 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
         sizes=np.ascontiguousarray(states[:, 0]),
         mtimes_ns=np.ascontiguousarray(states[:, 1]),
         rejections=tuple(rejections),
+        notices=tuple(dict.fromkeys((*train.notices, *held_out.notices))),
     )
 
 

@@ -103,7 +103,10 @@ def _opened(
     """What the loader reads from; a way of loading that is slower than the usual one is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
-        return open_recordings(data), None
+        recordings = open_recordings(data)
+        for notice in recordings.notices:
+            announce(notice)
+        return recordings, None
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
     report = prepare_corpus(data, progress=progress, announce=announce)
