@@ -25,6 +25,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed
 from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.device import usable_cores
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.levels import resolve_optimization
@@ -263,7 +264,7 @@ def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: Trainin
 def machine_facts() -> dict[str, object]:
     """What makes a measurement valid: another machine measures anew."""
     return {
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": usable_cores(),
         "processor": platform.processor() or platform.machine(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "gpus": [
@@ -274,7 +275,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def _thread_counts() -> list[int]:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return sorted({1, 2, 4, 8, cores} & set(range(1, cores + 1)))
 
 
