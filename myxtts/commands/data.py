@@ -93,6 +93,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
 def configure_prepare(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts prepare`."""
     _add_data_arguments(parser)
+    parser.add_argument("--retry", action="store_true", help="try clips again that an earlier run rejected")
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
@@ -102,7 +103,9 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     config = _data_config(arguments)
     try:
         with open_progress() as progress:
-            report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
+            report = prepare_corpus(
+                config, arguments.data, progress=progress, announce=progress.announce, retry=arguments.retry
+            )
     except KeyboardInterrupt:
         sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
         raise
@@ -123,6 +126,11 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")
     if report.rejections:
         _say(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if outcome.failed:
+        _say(
+            f"{len(outcome.failed)} of them may be usable (the disk, the memory or a killed process failed, not the clip): "
+            "run `myxtts prepare` again"
+        )
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
         _say(f"characters without a symbol: {shown}")
@@ -143,7 +151,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     with open_progress() as progress:
-        location = find_cache(config, arguments.data, progress)
+        location = find_cache(config, arguments.data, progress, announce=progress.announce)
         report = verify_and_fix_cache(
             location.folder,
             arguments.fix,
@@ -151,12 +159,18 @@ def run_verify(arguments: argparse.Namespace) -> int:
             data_folder=arguments.data,
             expected_settings=location.settings.to_dict(),
             progress=progress,
+            announce=progress.announce,
         )
     for problem in report.problems:
         _say(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
         more = f" and {len(report.damaged_ids) - SHOWN_IDS} more" if len(report.damaged_ids) > SHOWN_IDS else ""
         _say(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
+    if report.unfinished_clips is not None and not report.is_repaired:
+        _say(
+            f"`myxtts prepare` was interrupted after {report.unfinished_clips} new clips; run it again and it continues "
+            "from there"
+        )
     if report.is_clean:
         _say(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
@@ -187,7 +201,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     with open_progress() as progress:
-        report = prepare_corpus(config, arguments.data, progress=progress)
+        report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
     cache = open_cache(report.folder)
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)

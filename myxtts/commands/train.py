@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FLAGS = {
     "--train-data": ("data.train_data", str, "folder of recordings with metadata.csv (default: the bundled corpus)"),
     "--val-data": ("data.val_data", str, "folder of validation recordings"),
+    "--cache-dir": ("data.cache_dir", str, "folder for prepared clips (default: next to the recordings)"),
     "--checkpoint-dir": ("training.checkpoint_dir", str, "folder of the run (default ./checkpointsmain)"),
     "--epochs": ("training.epochs", int, "passes over the clips"),
     "--max-steps": ("training.max_steps", int, "stop after this many steps"),

@@ -18,7 +18,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.cache_location import (
     CacheLocation,
-    Progress,
+    ignore_line,
     ignore_progress,
     locate_cache,
     worker_count,
@@ -27,10 +27,9 @@ from myxtts.data.cache_location import (
 from myxtts.data.cache_writer import cache_lock
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
-from myxtts.data.notes import Notes
 from myxtts.data.plan import plan_kind
 from myxtts.data.preparation import Outcome, Preparation
-from myxtts.data.worker_pool import WorkerPool
+from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CorpusError
 from myxtts.text.tokenizer import build_front_end
 
@@ -75,23 +74,26 @@ def prepare_corpus(
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
+    retry: bool = False,
 ) -> PrepareReport:
     """Bring the cache of the corpus in `folder` (default: `config.train_data`, then the bundled prompts) up to date.
 
-    `progress(stage, done, total)` is called often, `announce(line)` once with the disk estimate. A `KeyboardInterrupt`
-    leaves what is done in the journal, for the next run.
+    `progress(stage, done, total)` is called often, `announce(line)` with the disk estimate and when another process is waited
+    for. `retry`: try clips again that an earlier run rejected. A `KeyboardInterrupt` leaves what is done in the journal, for the
+    next run.
     """
     started = time.monotonic()
+    progress, announce = progress or ignore_progress, announce or ignore_line
     front_end = build_front_end(config.text_symbols, config.lexicon)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        location = locate_cache(config, folder, front_end, pool, progress or ignore_progress)
-        with cache_lock(location.folder):
-            preparation = Preparation(config, location, pool, progress or ignore_progress, announce or _ignore_line)
+        location = locate_cache(config, folder, front_end, pool, progress, announce)
+        with cache_lock(location.folder, announce):
+            preparation = Preparation(config, location, pool, progress, announce, retry)
             try:
                 outcome = preparation.finish()
             finally:
                 preparation.writer.close()
-            set_aside = _rejections_of_clips(location, outcome.notes)
+            set_aside = _rejections_of_clips(location, outcome)
             if not preparation.is_ready.any():
                 write_rejected_csv(location.folder / REJECTED_NAME, set_aside)
                 raise CorpusError(
@@ -116,12 +118,13 @@ def prepare_corpus(
     )
 
 
-def _rejections_of_clips(location: CacheLocation, notes: Notes) -> tuple[Rejection, ...]:
-    """What the metadata, the recordings and the texts gave away, in the order of the metadata."""
+def _rejections_of_clips(location: CacheLocation, outcome: Outcome) -> tuple[Rejection, ...]:
+    """Clips that the metadata, the recordings and the texts do not allow to use, in the order of the metadata."""
+    why = {**outcome.notes.set_aside, **outcome.failed}
     found = [
-        Rejection(one.id, str(one.path), notes.set_aside[one.id].reason, notes.set_aside[one.id].detail)
+        Rejection(one.id, str(one.path), why[one.id].reason, why[one.id].detail)
         for one in location.source.utterances
-        if one.id in notes.set_aside
+        if one.id in why
     ]
     return (*location.source.rejections, *found)
 
@@ -129,7 +132,3 @@ def _rejections_of_clips(location: CacheLocation, notes: Notes) -> tuple[Rejecti
 def _rejections_of_limits(cache: Cache, config: DataConfig) -> list[Rejection]:
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     return usable_clips(cache, config.max_text_length, max_mel_frames)[1]
-
-
-def _ignore_line(line: str) -> None:
-    """For callers that show nothing."""

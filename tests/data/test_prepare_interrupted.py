@@ -157,19 +157,25 @@ def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypa
     assert report.clips == 3
 
 
-def test_two_runs_at_once_do_not_mix(tmp_path, monkeypatch):
-    monkeypatch.setattr("myxtts.data.cache_writer.LOCK_PATIENCE_SECONDS", 0.1)
-    make_corpus(tmp_path, 3)
-    refused = []
+ONE_OF_SEVERAL = """
+import sys
+sys.path.insert(0, {tests!r})
+from tiny_corpus import tiny_config
+from myxtts.data.prepare import prepare_corpus
+report = prepare_corpus(tiny_config(), {folder!r})
+print(report.clips, report.outcome.added)
+"""
 
-    def start_another(stage, done, total):
-        if stage == "preparing clips" and done == 1:
-            with pytest.raises(CacheError, match="Another process") as caught:
-                prepare_corpus(tiny_config(), tmp_path)
-            refused.append(caught.value)
 
-    assert prepare_corpus(tiny_config(), tmp_path, progress=start_another).clips == 3
-    assert len(refused) == 1
+def test_first_runs_that_start_together_wait_for_each_other(tmp_path):
+    make_corpus(tmp_path, 8)
+    code = ONE_OF_SEVERAL.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)
+    ]
+    outputs = [run.communicate(timeout=300) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], outputs
+    assert sorted(out.split() for out, _ in outputs) == [[b"8", b"0"], [b"8", b"0"], [b"8", b"8"]]
 
 
 def test_workers_load_neither_tensorflow_nor_matplotlib():
