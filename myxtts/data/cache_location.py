@@ -65,9 +65,22 @@ def cache_root(data_folder: Path, config: DataConfig) -> Path:
     own = f"{data_folder.name or 'corpus'}-{place}"  # corpora that share a cache folder must not replace each other
     if config.cache_dir is not None:
         return Path(os.path.expanduser(config.cache_dir)) / own
-    if is_bundled(data_folder) or not os.access(data_folder, os.W_OK):
+    beside = root_next_to(data_folder)
+    if is_bundled(data_folder) or not can_be_written(beside):
         return user_cache_folder() / own
+    return beside
+
+
+def root_next_to(data_folder: Path) -> Path:
+    """Where the caches of a corpus are by default."""
     return data_folder / ".myxtts" / "cache"
+
+
+def can_be_written(folder: Path) -> bool:
+    """Whether this user may write into a folder, or make it."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
 
 
 def is_bundled(data_folder: Path) -> bool:
@@ -76,6 +89,27 @@ def is_bundled(data_folder: Path) -> bool:
         return data_folder.resolve() == bundled_corpus().resolve()
     except CorpusError:  # an installation without them
         return False
+
+
+def locate_shared_cache(
+    config: DataConfig, data_folder: str | Path | None, front_end: FrontEnd
+) -> CacheLocation | None:
+    """A published cache next to recordings that this user may not write, made by another user; None if there is none.
+
+    It serves only as it is: recordings that were never probed are not, and whoever uses it checks that it is up to date.
+    """
+    folder = data_folder if data_folder is not None else config.train_data
+    if config.cache_dir is not None or folder is None:
+        return None
+    root = root_next_to(Path(folder).expanduser().resolve())
+    if not root.is_dir() or can_be_written(root):
+        return None
+    source = read_source(config, folder)
+    rates, _, num_kept = _known_rates(_file_keys(source), root / RATES_NAME)
+    if not num_kept:
+        return None
+    location = _location(config, source, front_end, root, rates)
+    return location if (location.folder / HEADER_NAME).is_file() else None
 
 
 def locate_cache(
@@ -89,7 +123,10 @@ def locate_cache(
     """Read the corpus and resolve what is automatic (sample rate, symbols); nothing is prepared yet."""
     source = read_source(config, data_folder)
     root = cache_root(source.folder, config)
-    rates = probe_rates(source, root / RATES_NAME, pool, progress, announce)
+    return _location(config, source, front_end, root, probe_rates(source, root / RATES_NAME, pool, progress, announce))
+
+
+def _location(config: DataConfig, source: Source, front_end: FrontEnd, root: Path, rates: np.ndarray) -> CacheLocation:
     sample_rate = most_frequent_rate(rates["rate"]) if config.sample_rate == "auto" else config.sample_rate
     settings = CacheSettings(
         mel=MelSpec.from_config(config, sample_rate),
@@ -114,7 +151,10 @@ def find_cache(
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
     front_end = build_front_end(config.text_symbols, config.lexicon)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        return locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
+        location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
+    if (location.folder / HEADER_NAME).exists():
+        return location
+    return locate_shared_cache(config, data_folder, front_end) or location
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:

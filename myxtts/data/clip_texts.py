@@ -30,6 +30,9 @@ class Failure:
         return cls(head["rejected"], head["detail"], head.get("transient", False))
 
 
+NOTHING_TO_SPEAK = Failure("empty text", "nothing in the text can be spoken")
+
+
 @dataclass(frozen=True)
 class ClipTexts:
     """By number of the utterance."""

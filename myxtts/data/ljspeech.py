@@ -16,7 +16,7 @@ import numpy as np
 from myxtts.batch import Batch
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
-from myxtts.data.cache_location import find_cache
+from myxtts.data.cache_location import find_cache, ignore_progress
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes
 from myxtts.data.prepare import prepare_corpus
@@ -59,7 +59,9 @@ class LJSpeechDataset:
     @cached_property
     def clip_table(self) -> Cache | RecordingTable:
         """What batches are filled from: the cache, or the recordings themselves (`preprocessing_mode: runtime`)."""
-        return open_recordings(self.config) if self.config.preprocessing_mode == "runtime" else self.cache
+        if self.config.preprocessing_mode == "runtime":
+            return open_recordings(self.config, progress=self._progress or ignore_progress)
+        return self.cache
 
     def clips(self) -> np.ndarray:
         """Numbers in `clip_table` of the subset's clips that are within the configured limits: int32, ascending."""

@@ -17,17 +17,17 @@ from myxtts.data.cache import HEADER_NAME, Cache, open_cache
 from myxtts.data.cache_location import CacheLocation
 from myxtts.data.cache_writer import publish
 from myxtts.data.changes import Clips, find_changes
-from myxtts.data.clip_texts import Failure, more_tokens_than_frames, phonemize_texts
+from myxtts.data.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.data.compaction import compact, is_worth_compacting
 from myxtts.data.journal import RecordWriter, cache_records, clip_key, text_hash
 from myxtts.data.notes import Notes, Setback, read_notes
+from myxtts.data.source import Source
 from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CacheError
 from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
 SPARE_SHARE = 0.05
 """Added to the disk estimate for tokens, index and journal."""
-NOTHING_TO_SPEAK = Failure("empty text", "nothing in the text can be spoken")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,14 +63,7 @@ class Preparation:
         self.source, self.settings, self.folder = location.source, location.settings, location.folder
         self.base = open_base(location)
         self.writer = RecordWriter(self.folder, self.settings, self.base)
-        utterances = self.source.utterances
-        self.clips = Clips(
-            ids=[one.id for one in utterances],
-            keys=[clip_key(one.id) for one in utterances],
-            source_bytes=self.source.sizes,
-            source_mtimes_ns=self.source.mtimes_ns,
-            text_hashes=np.array([text_hash(one.language, one.text) for one in utterances], np.uint64),
-        )
+        self.clips = clips_of(self.source)
         notes = read_notes(self.folder / self.base.header["notes_file"]) if self.base else Notes()
         self.base_records = cache_records(self.base) if self.base else self.writer.recovered[:0]
         known = np.concatenate([self.base_records, self.writer.recovered])
@@ -283,6 +276,38 @@ class Preparation:
 
     def _path(self, number: int) -> str:
         return str(self.source.utterances[number].path)
+
+
+def clips_of(source: Source) -> Clips:
+    """The clips of a corpus as they are now."""
+    return Clips(
+        ids=[one.id for one in source.utterances],
+        keys=[clip_key(one.id) for one in source.utterances],
+        source_bytes=source.sizes,
+        source_mtimes_ns=source.mtimes_ns,
+        text_hashes=np.array([text_hash(one.language, one.text) for one in source.utterances], np.uint64),
+    )
+
+
+def unchanged_outcome(location: CacheLocation) -> Outcome | None:
+    """What `prepare` would return if it had nothing to do; None if it has. Nothing is written, so no lock is needed."""
+    base = open_base(location)
+    if base is None:
+        return None
+    notes = read_notes(base.folder / base.header["notes_file"])
+    changes = find_changes(clips_of(location.source), cache_records(base), notes.set_aside)
+    is_ready = changes.has_same_audio & changes.has_same_text
+    if not (is_ready | changes.is_set_aside).all():
+        return None
+    numbers = np.flatnonzero(is_ready).tolist()
+    now = [(one.id, one.speaker, one.language) for one in (location.source.utterances[number] for number in numbers)]
+    speakers = [base.speakers[number] for number in base.speaker_numbers]
+    languages = [base.languages[number] for number in base.language_numbers]
+    if now != list(zip(base.ids, speakers, languages, strict=True)):
+        return None
+    if not np.array_equal(base.is_validation, location.source.is_validation[numbers]):
+        return None
+    return Outcome(0, 0, 0, 0, kept=len(numbers), recovered=0, estimated_bytes=0, notes=notes, failed={})
 
 
 def open_base(location: CacheLocation) -> Cache | None:

@@ -21,6 +21,7 @@ from myxtts.data.cache_location import (
     ignore_line,
     ignore_progress,
     locate_cache,
+    locate_shared_cache,
     worker_count,
     worker_setup,
 )
@@ -28,7 +29,7 @@ from myxtts.data.cache_writer import cache_lock
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
 from myxtts.data.plan import plan_kind
-from myxtts.data.preparation import Outcome, Preparation
+from myxtts.data.preparation import Outcome, Preparation, unchanged_outcome
 from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CorpusError
 from myxtts.text.tokenizer import build_front_end
@@ -80,11 +81,17 @@ def prepare_corpus(
 
     `progress(stage, done, total)` is called often, `announce(line)` with the disk estimate and when another process is waited
     for. `retry`: try clips again that an earlier run rejected. A `KeyboardInterrupt` leaves what is done in the journal, for the
-    next run.
+    next run. A cache that another user made next to recordings that cannot be written is used as it is while it is up to date.
     """
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
     front_end = build_front_end(config.text_symbols, config.lexicon)
+    shared = None if retry else locate_shared_cache(config, folder, front_end)
+    outcome = unchanged_outcome(shared) if shared is not None else None
+    if shared is not None and outcome is not None:
+        cache = open_cache(shared.folder, shared.settings.fingerprint)
+        rejections = (*_rejections_of_clips(shared, outcome), *_rejections_of_limits(cache, config))
+        return _report(shared, cache, outcome, rejections, started)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
         location = locate_cache(config, folder, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
@@ -93,16 +100,22 @@ def prepare_corpus(
                 outcome = preparation.finish()
             finally:
                 preparation.writer.close()
-            set_aside = _rejections_of_clips(location, outcome)
+            rejected = _rejections_of_clips(location, outcome)
             if not preparation.is_ready.any():
-                write_rejected_csv(location.folder / REJECTED_NAME, set_aside)
+                write_rejected_csv(location.folder / REJECTED_NAME, rejected)
                 raise CorpusError(
-                    f"No clip of {location.source.folder} can be used: {summarise_rejections(set_aside)}. "
+                    f"No clip of {location.source.folder} can be used: {summarise_rejections(rejected)}. "
                     f"The reasons are in {location.folder / REJECTED_NAME}."
                 )
             cache = open_cache(location.folder, location.settings.fingerprint)
-            rejections = (*set_aside, *_rejections_of_limits(cache, config))
+            rejections = (*rejected, *_rejections_of_limits(cache, config))
             write_rejected_csv(location.folder / REJECTED_NAME, rejections)
+    return _report(location, cache, outcome, rejections, started)
+
+
+def _report(
+    location: CacheLocation, cache: Cache, outcome: Outcome, rejections: tuple[Rejection, ...], started: float
+) -> PrepareReport:
     return PrepareReport(
         data_folder=location.source.folder,
         folder=location.folder,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 from myxtts.data.cache import open_cache
 from myxtts.data.cache_writer import JOURNAL_NAME
 from myxtts.data.prepare import prepare_corpus
+from myxtts.data.verify import verify_and_fix_cache
 from myxtts.errors import CacheError
 
 KILLED = """
@@ -62,6 +64,65 @@ def test_after_kill_9_the_next_run_continues_and_the_result_is_the_same(tmp_path
     for clip_id, frames in continued.items():
         np.testing.assert_array_equal(frames, at_once[clip_id])
     assert open_cache(report.folder).symbols == open_cache(whole.folder).symbols
+
+
+LONG_CORPUS = 60
+TORN_WRITE = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from tiny_corpus import tiny_config
+from myxtts.data.prepare import prepare_corpus
+
+write, records = os.write, 0
+
+def torn(descriptor, data):
+    global records
+    if os.readlink(f"/proc/self/fd/{{descriptor}}").endswith({name!r}):
+        records += 1
+        if records == {record}:
+            write(descriptor, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+    return write(descriptor, data)
+
+os.write = torn
+prepare_corpus(tiny_config(), {folder!r}, workers=2)
+"""
+
+
+@pytest.fixture(scope="module")
+def long_corpus(tmp_path_factory):
+    """A corpus, and its frames after a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("long") / "corpus"
+    make_corpus(folder, LONG_CORPUS)
+    frames = all_frames(prepare_corpus(tiny_config(), folder, workers=2))
+    shutil.rmtree(folder / ".myxtts")
+    return folder, frames
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("frames-1.f32", marks=pytest.mark.slow),
+        pytest.param("tokens-1.i32", marks=pytest.mark.slow),
+        JOURNAL_NAME,
+    ],
+)
+def test_kill_9_in_the_middle_of_a_record_loses_that_record_alone(tmp_path, long_corpus, name):
+    folder = shutil.copytree(long_corpus[0], tmp_path / "corpus")
+    record = LONG_CORPUS // 2
+    code = TORN_WRITE.format(tests=str(Path(__file__).parent), folder=str(folder), name=name, record=record)
+    killed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    report = prepare_corpus(tiny_config(), folder, workers=2)
+    # the first write to the frames and to the tokens is the row of zeros
+    assert report.outcome.recovered == (record - 1 if name == JOURNAL_NAME else record - 2)
+    assert report.clips == LONG_CORPUS
+    continued = all_frames(report)
+    assert list(continued) == list(long_corpus[1])
+    for clip_id, frames in continued.items():
+        np.testing.assert_array_equal(frames, long_corpus[1][clip_id])
+    assert verify_and_fix_cache(report.folder).is_clean
+    assert not (report.folder / JOURNAL_NAME).exists()
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
