@@ -14,11 +14,15 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NaturalInt = Annotated[int, Field(ge=0)]
-PositiveFloat = Annotated[float, Field(gt=0)]
+LARGEST_INT = 2**31 - 1
+"""What TensorFlow's and NumPy's 32-bit integers hold: sizes, steps and seeds become such numbers."""
+LARGEST_FLOAT = 1e9
+"""Far above every useful value, and far below the overflow of the float32 that these settings become."""
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
+NaturalInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
+PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Auto = Literal["auto"]
 
@@ -62,11 +66,11 @@ class DataConfig:
     """Samples from one frame to the next."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
     """Mel bands."""
-    mel_f_min: Annotated[float, Field(ge=0)] = 0.0
+    mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
     """Hz, lower edge of the lowest band."""
-    mel_f_max: PositiveFloat | None = None
+    mel_f_max: Annotated[float, Field(gt=0, le=24000)] | None = None
     """Hz, upper edge of the highest band. Null: half the sample rate."""
-    log_floor: PositiveFloat = 1e-5
+    log_floor: Annotated[float, Field(ge=1e-7, lt=1)] = 1e-5
     """Smallest mel magnitude before the logarithm."""
     trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
     """Leading and trailing parts this far (dB) below the clip's peak are cut off. Null: nothing is cut."""
@@ -160,7 +164,7 @@ class TrainingConfig:
     """Steps of linear warm-up. Null: by optimization_level."""
     schedule_steps: PositiveInt | None = None
     """Step at which the schedule reaches its floor. Null: the length of the run."""
-    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    weight_decay: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] | None = None
     """AdamW's decay of matrices. Null: by optimization_level."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the whole gradient. Null: by optimization_level."""
