@@ -33,9 +33,6 @@ def _device_name(name: str) -> str:
     return name
 
 
-MODEL_SIZES = ("tiny", "small", "normal", "big")
-
-
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DataConfig:
     """Recordings, texts, the cache, and how batches are shaped and delivered."""
@@ -57,13 +54,14 @@ class DataConfig:
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
-    """Hz. Auto: the most frequent rate among the recordings; a number resamples to it."""
-    n_fft: Annotated[int, Field(ge=128, le=8192)] = 1024
-    """Samples of one Fourier transform."""
-    win_length: Annotated[int, Field(ge=64, le=8192)] = 1024
-    """Samples of the Hann window, at most n_fft."""
-    hop_length: Annotated[int, Field(ge=32, le=4096)] = 256
-    """Samples from one frame to the next."""
+    """Hz of the voice; recordings at other rates are resampled. Auto: 24000 for recordings at 22050 Hz and above, and
+    the rate of the recordings below that (docs/data.md)."""
+    n_fft: Auto | Annotated[int, Field(ge=128, le=8192)] = "auto"
+    """Samples of one Fourier transform. Auto: by the sample rate, four hops (1024 at 16 kHz)."""
+    win_length: Auto | Annotated[int, Field(ge=64, le=8192)] = "auto"
+    """Samples of the Hann window, at most n_fft. Auto: by the sample rate, four hops."""
+    hop_length: Auto | Annotated[int, Field(ge=32, le=4096)] = "auto"
+    """Samples from one frame to the next. Auto: by the sample rate, 12.5 to 16 ms (256 at 16 kHz)."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
     """Mel bands."""
     mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
@@ -87,7 +85,8 @@ class DataConfig:
     max_text_length: PositiveInt = 200
     """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
     max_mel_frames: Auto | PositiveInt = 800
-    """Frames of the longest clip, and of a packed row; longer clips are set aside. Auto: from the corpus's statistics."""
+    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 becomes more where 12 seconds have more
+    frames (a hop under 15 ms). Auto: from the corpus's statistics."""
     batch_size: Auto | PositiveInt = 32
     """Clips a batch. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
     than 16 (docs/training.md). Auto: measured with auto_tune_performance: true, else 32."""
@@ -225,22 +224,29 @@ class XTTSConfig:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
 
+def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: int | Auto) -> list[str]:
+    """What cannot be true of a frame at the same time, one sentence each; `auto` contradicts nothing."""
+    found = []
+    if "auto" not in (win_length, n_fft) and win_length > n_fft:
+        found.append(f"data.win_length ({win_length}) is longer than data.n_fft ({n_fft}). Lower win_length.")
+    if "auto" not in (hop_length, win_length) and hop_length > win_length:
+        found.append(
+            f"data.hop_length ({hop_length}) is longer than data.win_length ({win_length}): samples would be skipped. Lower "
+            "hop_length."
+        )
+    if "auto" not in (hop_length, n_fft) and n_fft > 64 * hop_length:
+        found.append(
+            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), and no voice is made of such frames. "
+            "Raise hop_length."
+        )
+    return found
+
+
 def contradictions(config: XTTSConfig) -> list[str]:
     """What cannot be true at the same time, one sentence each."""
     data, training = config.data, config.training
     found = []
-    if data.win_length > data.n_fft:
-        found.append(f"data.win_length ({data.win_length}) is longer than data.n_fft ({data.n_fft}). Lower win_length.")
-    if data.hop_length > data.win_length:
-        found.append(
-            f"data.hop_length ({data.hop_length}) is longer than data.win_length ({data.win_length}): samples would be "
-            "skipped. Lower hop_length."
-        )
-    if data.n_fft > 64 * data.hop_length:
-        found.append(
-            f"data.hop_length ({data.hop_length}) is less than a 64th of data.n_fft ({data.n_fft}), and no voice is made of "
-            "such frames. Raise hop_length."
-        )
+    found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(
             f"data.mel_f_max ({data.mel_f_max:g} Hz) is above half of data.sample_rate ({data.sample_rate} Hz). "
