@@ -33,6 +33,10 @@ def _device_name(name: str) -> str:
     return name
 
 
+DEFAULT_LANGUAGE = "en"
+DEFAULT_SIZE = "tiny"
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DataConfig:
     """Recordings, texts, the cache, and how batches are shaped and delivered."""
@@ -47,15 +51,16 @@ class DataConfig:
     """Where prepared clips are kept. Null: `.myxtts/cache` beside the recordings, or below the user's cache folder."""
     cache_memory_mb: PositiveInt = 4096
     """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
-    language: Annotated[str, Field(min_length=2, max_length=20)] = "en"
-    """Language of clips whose metadata names none."""
+    language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
+    """Language of clips whose metadata names none. Null: the language of init_from, or en."""
     text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Phonemes need the extra `phonemes` (GPL). Auto: phonemes if it is installed, else graphemes."""
+    """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
+    graphemes."""
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
-    """Hz of the voice; recordings at other rates are resampled. Auto: 24000 for recordings at 22050 Hz and above, and
-    the rate of the recordings below that (docs/data.md)."""
+    """Hz of the voice; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for recordings at
+    22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""
     n_fft: Auto | Annotated[int, Field(ge=128, le=8192)] = "auto"
     """Samples of one Fourier transform. Auto: by the sample rate, four hops (1024 at 16 kHz)."""
     win_length: Auto | Annotated[int, Field(ge=64, le=8192)] = "auto"
@@ -63,13 +68,13 @@ class DataConfig:
     hop_length: Auto | Annotated[int, Field(ge=32, le=4096)] = "auto"
     """Samples from one frame to the next. Auto: by the sample rate, 12.5 to 16 ms (256 at 16 kHz)."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
-    """Mel bands."""
+    """Mel bands. 80 follows init_from where that has another number."""
     mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
-    """Hz, lower edge of the lowest band."""
+    """Hz, lower edge of the lowest band. 0 follows init_from where that has another edge."""
     mel_f_max: Annotated[float, Field(gt=0, le=24000)] | None = None
-    """Hz, upper edge of the highest band. Null: half the sample rate."""
+    """Hz, upper edge of the highest band. Null: that of init_from, or half the sample rate."""
     log_floor: Annotated[float, Field(ge=1e-7, lt=1)] = 1e-5
-    """Smallest mel magnitude before the logarithm."""
+    """Smallest mel magnitude before the logarithm. 1e-5 follows init_from where that has another floor."""
     trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
     """Leading and trailing parts this far (dB) below the clip's peak are cut off. Null: nothing is cut."""
     loudness_db: Annotated[float, Field(ge=-60, le=-5)] | None = -23.0
@@ -121,8 +126,9 @@ class DataConfig:
 class ModelConfig:
     """The network. `size` sets every dimension that is left null (`myxtts.models.spec.SIZES`)."""
 
-    size: Literal["tiny", "small", "normal", "big"] = "tiny"
-    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M."""
+    size: Literal["auto", "tiny", "small", "normal", "big"] = "auto"
+    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M. Auto: the size
+    of init_from, or tiny."""
     text_channels: PositiveInt | None = None
     """Width of the text encoder."""
     text_layers: PositiveInt | None = None
@@ -212,7 +218,8 @@ class TrainingConfig:
     tensorboard_log_dir: str | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` below checkpoint_dir."""
     init_from: str | None = None
-    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name."""
+    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name. Settings
+    of its mel, symbols, language and network that are left at their default are taken from it (docs/training.md)."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
