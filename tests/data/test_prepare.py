@@ -183,7 +183,7 @@ def test_recordings_at_high_rates_become_a_voice_at_24_kilohertz_together(tmp_pa
         write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=rate)
     report = prepare(tmp_path)
     assert report.sample_rate == 24000
-    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and 1 other rates → voice at 24000 Hz;")
+    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and other rates → voice at 24000 Hz;")
     assert report.sound.endswith("; 0 of 5 clips are longer and dropped")
 
 
