@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.manifest import Rejection, Utterance, read_splits
 from myxtts.errors import CorpusError
@@ -39,8 +39,9 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
     chosen = folder if folder is not None else config.train_data
     root = Path(chosen) if chosen is not None else bundled_corpus()
+    language = config.language or DEFAULT_LANGUAGE
     try:
-        train, held_out = read_splits(root, config.language, config.validation_share, config.val_data)
+        train, held_out = read_splits(root, language, config.validation_share, config.val_data)
     except CorpusError as error:
         _refuse_locale(str(error))
         raise

@@ -66,6 +66,7 @@ def test_prepare_says_what_it_did(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS]) == 0
     printed = capsys.readouterr().out
     assert "5 clips" in printed
+    assert "recordings at 16000 Hz → voice at 16000 Hz; hop 256, frames of 16.0 ms; clips up to 12.8 s fit" in printed
     assert "5 unchanged" in printed
 
 

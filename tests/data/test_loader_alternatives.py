@@ -10,6 +10,7 @@ from sabotage import sabotage_workers
 from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.audio.files import load_clip
+from myxtts.audio.mel import MelSpec
 from myxtts.data.cache import open_cache
 from myxtts.data.feed import Feed, SegmentReader, validation_batches
 from myxtts.data.plan import build_plan
@@ -184,6 +185,13 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
     assert dict(zip(table.ids, table.frame_counts.tolist(), strict=True)) == lengths
     assert table.rejection_report()[0].startswith("7 ")
     assert any("blip" in line and "0.3" in line for line in table.rejection_report())
+
+
+def test_recordings_decoded_while_training_keep_their_rate(tmp_path):
+    for clip_id in make_corpus(tmp_path, count=2):
+        write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=22050)
+    table = open_recordings(tiny_config(train_data=str(tmp_path), preprocessing_mode="runtime"))
+    assert table.mel == MelSpec.from_config(tiny_config(), 22050)
 
 
 def test_silence_is_cut_and_loudness_levelled_as_for_the_cache(tmp_path):

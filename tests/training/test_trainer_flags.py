@@ -114,6 +114,7 @@ def test_the_first_lines_say_how_many_clips_are_used_and_how_many_are_not(make_t
     trainer = make_trainer(max_steps=1, enable_graph_mode=False)
     announce_run(trainer)
     assert "Corpus: 10 clips for training, 2 held out, nothing rejected; speakers 1" in text_of(trainer.display)
+    assert "Sound: recordings at 16000 Hz → voice at 16000 Hz; hop 256," in text_of(trainer.display)
     assert "--auto-tune" not in text_of(trainer.display)
     shorter = make_trainer({"max_text_length": 8}, max_steps=1, enable_graph_mode=False)
     announce_run(shorter)
