@@ -94,6 +94,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "compilations_after_warmup": diagnosis.trial.since_warmup.compilations,
             "signatures_after_warmup": diagnosis.trial.since_warmup.signatures,
             "retraces": [str(retrace) for retrace in diagnosis.trial.retraces],
+            "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
         _write(arguments.json, json.dumps(figures, indent=1))
@@ -114,6 +115,7 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "step_seconds": diagnosis.step_seconds,
             "stalls": asdict(diagnosis.stalls) if diagnosis.stalls is not None else None,
             "problems": diagnosis.problems,
+            "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
         _write(arguments.json, json.dumps(figures, indent=1))

@@ -25,6 +25,7 @@ def take_snapshot(
     facts: Mapping[str, Any],
     progress: Progress,
     position: Position,
+    hardware: Mapping[str, str],
 ) -> Checkpoint:
     """Everything that a run needs to go on from here, and its voice to speak; `facts` are those of `corpus_facts`."""
     more = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
@@ -43,6 +44,7 @@ def take_snapshot(
         config=config_to_dict(config),
         corpus=dict(facts),
         progress=progress.to_dict(),
+        hardware=dict(hardware),
     )
 
 

@@ -90,6 +90,8 @@ class XTTSTrainer:
             self._build(spec)
             if saved:
                 apply_snapshot(self.state, saved, self.display.line)
+                for line in self.hardware.changes_since(saved.hardware):
+                    self.display.line(line)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
         self.step = int(self.state.step.numpy())
@@ -141,6 +143,7 @@ class XTTSTrainer:
         files = self.hardware.with_own_files(self.config.training)
         clip_ids = self.corpus.cache.ids
         self.recorder = Recorder(files, self.display, self.clock, self.watch, self.progress, clip_ids)
+        self.recorder.logbook.note("hardware", self.step, **self.hardware.facts())
         outcome = "failed"
         try:
             with StopOnSignal(self.display.line) as stop, self.display.training(self.total_steps, self.step):
@@ -347,7 +350,9 @@ class XTTSTrainer:
             return None
         with self.timers.stage("checkpoint"):
             position = self.feed.position
-            snapshot = take_snapshot(self.state, self.config, self.corpus, self.facts, self.progress, position)
+            snapshot = take_snapshot(
+                self.state, self.config, self.corpus, self.facts, self.progress, position, self.hardware.facts()
+            )
             folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder

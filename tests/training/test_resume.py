@@ -118,7 +118,7 @@ def train_state(keeps_average=True, uses_loss_scale=False):
 def carried_over(before, after):
     """Bring one train state to where another is; returns what is told."""
     lines = []
-    apply_snapshot(after, take_snapshot(before, XTTSConfig(), None, {}, Progress(), (0, 0)), lines.append)
+    apply_snapshot(after, take_snapshot(before, XTTSConfig(), None, {}, Progress(), (0, 0), {}), lines.append)
     return lines
 
 
