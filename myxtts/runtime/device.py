@@ -184,7 +184,7 @@ def instruction_set() -> str:
     name = next((name for flag, name in INSTRUCTION_SETS.items() if flag in listed), platform.machine() or "unknown")
     limits = [
         f"{variable}={os.environ[variable]}"
-        for variable in ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
-        if variable in os.environ
+        for variable, usual in (("TF_ENABLE_ONEDNN_OPTS", "1"), ("ONEDNN_MAX_CPU_ISA", None))
+        if variable in os.environ and os.environ[variable] != usual
     ]
     return f"{name} ({', '.join(limits)})" if limits else name
