@@ -137,6 +137,8 @@ class Steps:
         name = kind if shape is None else f"{kind} {shape}"
         if name not in self.functions:
             self.functions[name] = self._built(kind, shape)
+            # TensorFlow counts traces by source line: one function per shape looks to it like one function that retraces.
+            self.functions[name]._omit_frequent_tracing_warning = True
         return self.functions[name]
 
     def _built(self, kind: str, shape: BatchShape | None) -> Callable:
