@@ -91,14 +91,13 @@ def prepare_corpus(
     shared = None if retry else locate_shared_cache(config, folder, front_end)
     outcome = unchanged_outcome(shared) if shared is not None else None
     if shared is not None and outcome is not None:
+        _announce_notices(config, shared, announce)
         cache = open_cache(shared.folder, shared.settings.fingerprint)
         rejections = (*_rejections_of_clips(shared, outcome), *_rejections_of_limits(cache, config))
-        return _report(shared, cache, outcome, rejections, started)
+        return _report(config, shared, cache, outcome, rejections, started)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
         location = locate_cache(config, folder, front_end, pool, progress, announce)
-        for notice in (*location.source.notices, letters_notice(config.text_symbols, front_end.kind)):
-            if notice:
-                announce(notice)
+        _announce_notices(config, location, announce)
         with cache_lock(location.folder, announce):
             preparation = Preparation(config, location, pool, progress, announce, retry)
             try:
@@ -115,11 +114,22 @@ def prepare_corpus(
             cache = open_cache(location.folder, location.settings.fingerprint)
             rejections = (*rejected, *_rejections_of_limits(cache, config))
             write_rejected_csv(location.folder / REJECTED_NAME, rejections)
-    return _report(location, cache, outcome, rejections, started)
+    return _report(config, location, cache, outcome, rejections, started)
+
+
+def _announce_notices(config: DataConfig, location: CacheLocation, announce: Callable[[str], None]) -> None:
+    for notice in (*location.source.notices, letters_notice(config.text_symbols, location.front_end.kind)):
+        if notice:
+            announce(notice)
 
 
 def _report(
-    location: CacheLocation, cache: Cache, outcome: Outcome, rejections: tuple[Rejection, ...], started: float
+    config: DataConfig,
+    location: CacheLocation,
+    cache: Cache,
+    outcome: Outcome,
+    rejections: tuple[Rejection, ...],
+    started: float,
 ) -> PrepareReport:
     return PrepareReport(
         data_folder=location.source.folder,
