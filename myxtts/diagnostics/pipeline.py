@@ -99,6 +99,7 @@ class BottleneckDiagnosis:
         lines = [
             *verdict,
             "",
+            self.trial.hardware_line,
             f"Real steps: {summary.steps} of {duration(summary.mean_seconds)} ± {duration(summary.std_seconds)}; waiting "
             f"{percent(summary.wait_share)}, host {percent(summary.host_share)}, device {percent(summary.device_share)}; "
             f"spread {percent(summary.step_cv)}",

@@ -23,6 +23,7 @@ from myxtts.runtime.timers import Stage, StepSummary, summarize
 from myxtts.training.display import Display
 from myxtts.training.steps import learning_kind
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.transfer import settle_start
 
 COLD_STEPS = 2
 """Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
@@ -38,11 +39,18 @@ class Trial:
     retraces: tuple[Retrace, ...]
     since_warmup: Counts
     total: Counts
+    hardware: dict[str, str]
+    """What the steps ran on (`Hardware.facts`)."""
 
     @property
     def steady(self) -> np.ndarray:
         """Seconds by (step, stage) without the cold steps."""
         return self.stages[self.cold_steps :]
+
+    @property
+    def hardware_line(self) -> str:
+        """For people."""
+        return "Ran on " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.hardware.items())
 
     @property
     def summary(self) -> StepSummary:
@@ -53,6 +61,7 @@ class Trial:
 @contextlib.contextmanager
 def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
     """The real trainer on a configuration, quiet, with its checkpoints in a folder that is removed afterwards."""
+    config = settle_start(config)  # the network and the mels of the user's run, without its weights
     with tempfile.TemporaryDirectory(prefix="myxtts-trial-") as folder:
         training = dataclasses.replace(
             config.training, checkpoint_dir=folder, tensorboard_log_dir=None, init_from=None, on_retrace="warn"
@@ -82,4 +91,11 @@ def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
         previous = metrics
         watch.observe_step(step, learning_kind(accumulated), batches)
         clock.finish()
-    return Trial(clock.recent(last=steps), COLD_STEPS, watch.retraces, watch.counts_since_warmup(), watch.counts())
+    return Trial(
+        stages=clock.recent(last=steps),
+        cold_steps=COLD_STEPS,
+        retraces=watch.retraces,
+        since_warmup=watch.counts_since_warmup(),
+        total=watch.counts(),
+        hardware=trainer.hardware.facts(),
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from myxtts.data.plan import plan_kind
+from myxtts.models.convolution import DESCRIPTIONS
+from myxtts.runtime.device import instruction_set
 
 if TYPE_CHECKING:
     from myxtts.training.trainer import XTTSTrainer
@@ -17,9 +19,11 @@ def announce_run(trainer: XTTSTrainer) -> None:
     facts = {
         "Device": trainer.hardware.description,
         "XLA": _compiled_parts(trainer),
+        "Convolution": f"{DESCRIPTIONS[trainer.hardware.convolution]}, {instruction_set()}",
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
-        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
+        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
+        "Sound": trainer.corpus.sound,
         "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",
@@ -39,5 +43,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
 def _compiled_parts(trainer: XTTSTrainer) -> str:
     if trainer.hardware.uses_xla:
         return "all of the step"
+    if trainer.hardware.xla_note:
+        return f"off: {trainer.hardware.xla_note}"
     is_off = trainer.config.training.enable_xla_compilation is False or not trainer.hardware.graph_mode
     return "off" if is_off else "alignment, gradients of SiLU, update"

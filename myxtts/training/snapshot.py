@@ -23,6 +23,7 @@ def take_snapshot(
     progress: Progress,
     position: Position,
     plan_fingerprint: str,
+    hardware: Mapping[str, str],
 ) -> Checkpoint:
     """Everything that a run needs to resume from here; `facts` are those of `corpus_facts`."""
     fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
@@ -37,6 +38,7 @@ def take_snapshot(
         corpus=dict(facts),
         progress=progress.to_dict(),
         plan_fingerprint=plan_fingerprint,
+        hardware=dict(hardware),
     )
 
 

@@ -45,6 +45,7 @@ from myxtts.training.state import TrainState
 from myxtts.training.step_watch import StepWatch
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
 from myxtts.training.summary import RunSummary, summarize_run
+from myxtts.training.transfer import settle_start
 from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice
 
 Evaluate = Callable[[Path], dict[str, float]]
@@ -95,7 +96,8 @@ class XTTSTrainer:
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"), self.display.progress() as progress:
-            self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line, progress)
+            config = settle_start(self.config, starts_anew)
+            self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line, progress)
         config = self.config
         spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
@@ -115,6 +117,8 @@ class XTTSTrainer:
             self._build(spec)
             if saved:
                 apply_snapshot(self.state, saved, self.display.line)
+                for line in self.hardware.changes_since(saved.hardware):
+                    self.display.line(line)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
         self.step = int(self.state.step.numpy())
@@ -169,6 +173,7 @@ class XTTSTrainer:
         files = self.hardware.with_own_files(self.config.training)
         clip_ids = self.corpus.cache.ids
         self.recorder = Recorder(files, self.display, self.clock, self.watch, self.progress, clip_ids)
+        self.recorder.logbook.note("hardware", self.step, **self.hardware.facts())
         outcome = "failed"
         try:
             with StopOnSignal(self.display.line) as stop, self.display.training(self.total_steps, self.step):
@@ -379,8 +384,8 @@ class XTTSTrainer:
         if not self.hardware.is_chief:
             return None
         with self.timers.stage("checkpoint"):
-            place = (self.feed.position, self.plan_fingerprint)
-            snapshot = take_snapshot(self.state, self.config, self.facts, self.progress, *place)
+            place, hardware = (self.feed.position, self.plan_fingerprint), self.hardware.facts()
+            snapshot = take_snapshot(self.state, self.config, self.facts, self.progress, *place, hardware)
             folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder

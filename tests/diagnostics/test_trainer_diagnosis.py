@@ -19,7 +19,7 @@ def trial(wait: float = 0.0, stall_every: int | None = None, retraces: tuple[Ret
     stages = np.tile([wait, 0.001, 0.5], (42, 1)) + np.random.default_rng(0).uniform(0, 1e-3, (42, 3))
     if stall_every is not None:
         stages[stall_every::stall_every, 0] += 2.0
-    return Trial(stages, 2, retraces, Counts(0, 0, 0), Counts(1, 1, 1))
+    return Trial(stages, 2, retraces, Counts(0, 0, 0), Counts(1, 1, 1), {"convolution": "native"})
 
 
 def retracing(is_closed: bool = True, **changes) -> RetracingDiagnosis:

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.config.config import DataConfig
 from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
 
 SPEC = MelSpec(16000)
@@ -64,7 +65,9 @@ def test_padding_and_neighbours_change_nothing_and_are_silent():
     together = vocode(batch, [len(first), len(second)])
     for row, mel in zip(together, (first, second), strict=True):
         alone = vocode(mel[None])[0]
-        np.testing.assert_allclose(row[: len(alone)], alone, atol=2e-4)
+        # Iterations amplify rounding where a bin is almost zero: 1e-4 with oneDNN, 2.2e-4 without it. The padding here is
+        # noise of magnitude 1: what leaked from it would differ by more than 0.1.
+        np.testing.assert_allclose(row[: len(alone)], alone, atol=2e-3)
         assert (row[len(alone) :] == 0).all()
 
 
@@ -82,6 +85,7 @@ def test_silence_stays_silent():
     [
         MelSpec(22050, n_fft=1024, win_length=800, hop_length=200, n_mels=80, f_max=8000.0),
         MelSpec(8000, n_fft=512, win_length=400, hop_length=150, n_mels=40, f_min=50.0, f_max=4000.0),
+        *(MelSpec.from_config(DataConfig(), rate) for rate in (8000, 24000, 44100)),
     ],
 )
 def test_any_mel_definition_is_vocoded(spec):
