@@ -217,6 +217,8 @@ class XTTSTrainer:
             self.step += 1
             self.place.step = self.step
             self._note_step(metrics, batches)
+            if finished is not None:
+                self.recorder.show_first_steps(finished)
             if self._run_events():
                 self.recorder.resume_clock()
             if (reason := self._reason_to_stop(stop, started, finished)) is not None:
