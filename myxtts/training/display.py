@@ -109,8 +109,10 @@ class Display:
             self._bar.update(self._task, figures=self._figures)
 
     def table(self, title: str, rows: Mapping[str, str]) -> None:
-        """Two columns."""
+        """Two columns; a value that is too wide for the console, such as a path, is wrapped, never cut."""
         table = Table(title=title, show_header=False, title_justify="left")
+        table.add_column()
+        table.add_column(overflow="fold")
         for name, value in rows.items():
             table.add_row(name, value)
         self.console.print(table)
