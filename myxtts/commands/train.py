@@ -19,6 +19,7 @@ FLAGS = {
     "--val-data": ("data.val_data", str, "folder of validation recordings"),
     "--language": ("data.language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
     "--sample-rate": ("data.sample_rate", "auto or int", "Hz that recordings are resampled to, or auto"),
+    "--cache-dir": ("data.cache_dir", str, "folder for prepared clips (default: next to the recordings)"),
     "--checkpoint-dir": ("training.checkpoint_dir", str, "folder of the run (default ./checkpointsmain)"),
     "--epochs": ("training.epochs", int, "passes over the clips"),
     "--max-steps": ("training.max_steps", int, "stop after this many steps"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 from myxtts.config.config import DataConfig
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.manifest import Rejection, Utterance, read_splits
+from myxtts.errors import CorpusError
 
 MISSING_BYTES = -1
 
@@ -37,8 +39,13 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
     chosen = folder if folder is not None else config.train_data
     root = Path(chosen) if chosen is not None else bundled_corpus()
-    train, held_out = read_splits(root, config.language, config.validation_share, config.val_data)
+    try:
+        train, held_out = read_splits(root, config.language, config.validation_share, config.val_data)
+    except CorpusError as error:
+        _refuse_locale(str(error))
+        raise
     rejections = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
+    _refuse_locale("".join(one.id for one in rejections if one.reason == "missing"))
     training_clips, validation_clips = list(train.utterances), list(held_out.utterances)
     if held_out.folder != train.folder:  # two folders may use the same names for different clips
         taken = {one.id for one in training_clips}
@@ -63,6 +70,29 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
         mtimes_ns=np.ascontiguousarray(states[:, 1]),
         rejections=tuple(rejections),
         notices=tuple(dict.fromkeys((*train.notices, *held_out.notices))),
+    )
+
+
+def _refuse_locale(names: str) -> None:
+    """Raise if names of missing recordings are not ASCII and Python cannot find such files under the present locale."""
+    encoding = sys.getfilesystemencoding()
+    if encoding.replace("-", "").lower() == "utf8" or names.isascii():
+        return
+    raise CorpusError(
+        f"The recordings have names that are not ASCII, and Python cannot find them under this locale (file names are read as "
+        f"{encoding}). Set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8, and run the command again."
+    )
+
+
+def language_notices(prepared_as: Sequence[str], utterances: Sequence[Utterance]) -> tuple[str, ...]:
+    """A warning where texts that were prepared in one language are now read in another: a forgotten --language."""
+    now = {one.language for one in utterances}
+    given_up, new = sorted(set(prepared_as) - now), sorted(now.difference(prepared_as))
+    if not given_up or not new:
+        return ()
+    return (
+        f"Warning: this corpus was prepared with texts in {', '.join(given_up)}; now they are read as {', '.join(new)}. "
+        f"If that is a mistake, give --language {given_up[0]} (data.language).",
     )
 
 
