@@ -17,6 +17,7 @@ PROMISED = {
     "--language Persian": ("data.language", "fa"),
     "--sample-rate 24000": ("data.sample_rate", 24000),
     "--sample-rate auto": ("data.sample_rate", "auto"),
+    "--cache-dir K": ("data.cache_dir", "K"),
     "--checkpoint-dir C": ("training.checkpoint_dir", "C"),
     "--epochs 7": ("training.epochs", 7),
     "--batch-size 5": ("data.batch_size", 5),
