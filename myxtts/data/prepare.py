@@ -1,8 +1,7 @@
 """`prepare`: a folder of recordings in, a complete cache out, doing only what is not done yet.
 
-Texts are spelled first (they give the symbol table), then recordings are decoded, resampled, trimmed, levelled and turned into
-mels, both in worker processes; each finished clip is journalled, so that a run can be stopped in any way and continues where it
-was (`myxtts.data.preparation`). At the end the index of all usable clips is published.
+Finds the cache (`myxtts.data.cache_location`), locks it, runs a `myxtts.data.preparation.Preparation` on it, and reports what was
+done and which clips were rejected. A run can be stopped in any way; the next one continues.
 """
 
 from __future__ import annotations
