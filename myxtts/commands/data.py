@@ -7,21 +7,20 @@ that can be mended, told in one message; 130 interrupted (`prepare` continues wh
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from myxtts.commands.language import language_code
 from myxtts.errors import CorpusError
+from myxtts.runtime.progress import open_progress
 
 EXIT_DAMAGED = 1
 ASTERISK_FOLDER = "corpora/asterisk"
 SHOWN_IDS = 10
 SHOWN_SYMBOLS = 20
-SHOWN_EVERY_SECONDS = 0.1
 
 
 def number_or_auto(text: str) -> int | str:
@@ -32,12 +31,16 @@ def number_or_auto(text: str) -> int | str:
 DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--cache-dir": ("cache_dir", None, "where prepared clips are kept"),
     "--val-data": ("val_data", None, "folder of validation recordings"),
-    "--language": ("language", None, "language of clips whose metadata names none"),
+    "--language": ("language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
     "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
     "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
-    "--sample-rate": ("sample_rate", number_or_auto, "Hz; auto: the most frequent rate of the recordings"),
+    "--sample-rate": (
+        "sample_rate",
+        number_or_auto,
+        "Hz of the voice; auto: 24000 for 22050 and above, lower rates stay",
+    ),
     "--n-mels": ("n_mels", int, "mel bands"),
-    "--hop-length": ("hop_length", int, "samples from one frame to the next"),
+    "--hop-length": ("hop_length", number_or_auto, "samples from one frame to the next; auto: by the sample rate"),
     "--max-text-length": ("max_text_length", int, "symbols of the longest text"),
     "--max-mel-frames": ("max_mel_frames", number_or_auto, "frames of the longest clip; auto: from the corpus"),
     "--min-seconds": ("min_seconds", float, "shorter clips are set aside"),
@@ -60,8 +63,8 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
     folder = recipes.add_parser("folder", help="a folder of recordings with same-named .txt files")
     folder.add_argument("folder", metavar="FOLDER", help="recordings and texts, e.g. hello.wav and hello.txt")
     folder.add_argument("out", metavar="OUT", nargs="?", help="folder to write; default: metadata.csv into FOLDER")
-    folder.add_argument("--language", default="en", help="language of the texts; default: en")
-    folder.add_argument("--speaker", default="speaker", help="name of the speaker")
+    folder.add_argument("--language", type=language_code, default="en", help="language of the texts; default: en")
+    folder.add_argument("--speaker", help="name of the one speaker; default: the subfolders are speakers")
     folder.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
 
 
@@ -72,7 +75,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
 
     if arguments.recipe == "asterisk":
         languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
-        with _progress() as progress:
+        with open_progress() as progress:
             summary = build_asterisk_corpus(
                 arguments.out,
                 languages,
@@ -87,6 +90,8 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
     _say(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
     _say(f"speakers: {', '.join(summary.speakers)}")
+    for notice in summary.notices:
+        _say(notice)
     if summary.rejected:
         _say(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
@@ -95,6 +100,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
 def configure_prepare(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts prepare`."""
     _add_data_arguments(parser)
+    parser.add_argument("--retry", action="store_true", help="try clips again that an earlier run rejected")
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
@@ -103,8 +109,10 @@ def run_prepare(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     try:
-        with _progress() as progress:
-            report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
+        with open_progress() as progress:
+            report = prepare_corpus(
+                config, arguments.data, progress=progress, announce=progress.announce, retry=arguments.retry
+            )
     except KeyboardInterrupt:
         sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
         raise
@@ -120,11 +128,17 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
         f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
     )
+    _say(report.sound)
     _say(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")
     if report.rejections:
         _say(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if outcome.failed:
+        _say(
+            f"{len(outcome.failed)} of them may be usable (the disk, the memory or a killed process failed, not the clip): "
+            "run `myxtts prepare` again"
+        )
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
         _say(f"characters without a symbol: {shown}")
@@ -144,8 +158,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from myxtts.data.verify import verify_and_fix_cache
 
     config = _data_config(arguments)
-    with _progress() as progress:
-        location = find_cache(config, arguments.data, progress)
+    with open_progress() as progress:
+        location = find_cache(config, arguments.data, progress, announce=progress.announce)
         report = verify_and_fix_cache(
             location.folder,
             arguments.fix,
@@ -153,12 +167,18 @@ def run_verify(arguments: argparse.Namespace) -> int:
             data_folder=arguments.data,
             expected_settings=location.settings.to_dict(),
             progress=progress,
+            announce=progress.announce,
         )
     for problem in report.problems:
         _say(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
         more = f" and {len(report.damaged_ids) - SHOWN_IDS} more" if len(report.damaged_ids) > SHOWN_IDS else ""
         _say(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
+    if report.unfinished_clips is not None and not report.is_repaired:
+        _say(
+            f"`myxtts prepare` was interrupted after {report.unfinished_clips} new clips; run it again and it continues "
+            "from there"
+        )
     if report.is_clean:
         _say(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
@@ -188,8 +208,8 @@ def run_stats(arguments: argparse.Namespace) -> int:
     from myxtts.data.statistics_charts import histogram_lines, save_histograms
 
     config = _data_config(arguments)
-    with _progress() as progress:
-        report = prepare_corpus(config, arguments.data, progress=progress)
+    with open_progress() as progress:
+        report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
     cache = open_cache(report.folder)
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)
@@ -245,40 +265,6 @@ def _data_config(arguments: argparse.Namespace):
     if given["data"] is not None:
         overrides["data.train_data"] = given["data"]
     return load_config(arguments.config, overrides).data
-
-
-class _Progress:
-    """One bar for the stage that is running; calls may come thousands of times a second."""
-
-    def __init__(self, bar: Any):
-        self._bar, self._stage, self._task = bar, None, None
-        self._shown_at = 0.0
-
-    def announce(self, line: str) -> None:
-        """A line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False)
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._stage, self._task = stage, self._bar.add_task(stage, total=total)
-        now = time.monotonic()
-        if done == total or now - self._shown_at > SHOWN_EVERY_SECONDS:
-            self._bar.update(self._task, completed=done, total=total)
-            self._shown_at = now
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[_Progress]:
-    """A progress bar on standard error; a terminal shows it, a file gets nothing but the announced lines."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, soft_wrap=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield _Progress(bar)
 
 
 def _write_json(path: Path, content: Any) -> None:

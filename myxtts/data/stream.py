@@ -96,12 +96,12 @@ class Plan:
             for shape_number, next_position in zip(segment.shape_numbers, segment.next_positions, strict=True):
                 yield next(upcoming[shape_number]), self.shapes[shape_number], tuple(next_position.tolist())
 
-    def single_pass(self) -> Segment:
+    def single_pass(self, pass_number: int = 0) -> Segment:
         """Every clip exactly once, for validation: the last batch of each shape is filled with empty rows."""
         if self.kind == "packed":
-            rows_by_shape = [self._packed_rows(0).rows]
+            rows_by_shape = [self._packed_rows(pass_number).rows]
         else:
-            order = shuffled(len(self.clips), self.seed, 0)
+            order = shuffled(len(self.clips), self.seed, pass_number)
             in_bucket = [order[self.buckets[order] == number] for number in range(len(self.shapes))]
             rows_by_shape = [self.clips[members][:, None] for members in in_bucket]
         batches, passes, numbers = [], [], []
@@ -109,7 +109,7 @@ class Plan:
             missing = -len(rows) % shape.rows
             filled = np.concatenate([rows, np.full((missing, shape.slots), NO_CLIP, np.int32)])
             batches.append(filled.reshape(-1, shape.rows, shape.slots))
-            passes.append(np.zeros(batches[-1].shape[:2], np.int32))
+            passes.append(np.full(batches[-1].shape[:2], pass_number, np.int32))
             numbers.append(np.full(len(batches[-1]), number, np.int64))
         shape_numbers = np.concatenate(numbers)
         ends = np.stack([np.zeros(len(shape_numbers), np.int64), np.arange(1, len(shape_numbers) + 1)], axis=1)

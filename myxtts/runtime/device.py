@@ -150,6 +150,14 @@ def _disk_counters() -> tuple[int, int]:
     return (counters.read_bytes, counters.write_bytes) if counters is not None else (0, 0)
 
 
+def usable_cores() -> int:
+    """CPU cores that this process may use (Linux and Windows can restrict them; macOS cannot)."""
+    process = psutil.Process()
+    if hasattr(process, "cpu_affinity"):
+        return len(process.cpu_affinity())
+    return os.cpu_count() or 1
+
+
 def accelerators() -> tuple[str, ...]:
     """Names of the devices that TensorFlow would train on, beside the CPU: `GPU:0`, `TPU:0` ..."""
     import tensorflow as tf

@@ -25,6 +25,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed
 from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.device import usable_cores
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.levels import resolve_optimization
@@ -158,7 +159,9 @@ def tune(
 ) -> XTTSConfig:
     """The configuration with what was `auto` chosen by measurement. `reopen` gives the corpus with another batch size."""
     data = config.data
-    folder = Path(config.training.checkpoint_dir) if corpus.report is None else corpus.report.folder.parent
+    folder = Path(config.training.checkpoint_dir)
+    if corpus.report is not None and os.access(corpus.report.folder.parent, os.W_OK):
+        folder = corpus.report.folder.parent
     facts = machine_facts() | {
         "corpus": corpus.cache.content_id,
         "model": dataclasses.asdict(config.model),
@@ -263,7 +266,7 @@ def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: Trainin
 def machine_facts() -> dict[str, object]:
     """What makes a measurement valid: another machine measures anew."""
     return {
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": usable_cores(),
         "processor": platform.processor() or platform.machine(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "gpus": [
@@ -274,7 +277,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def _thread_counts() -> list[int]:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return sorted({1, 2, 4, 8, cores} & set(range(1, cores + 1)))
 
 

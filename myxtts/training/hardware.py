@@ -149,13 +149,17 @@ def choose_xla(setting: bool | str, capabilities: Sequence[tuple[int, int]], gra
                 f"training.enable_xla_compilation is true, but XLA of TensorFlow {tf.__version__} aborts on GPUs of compute "
                 f"capability {name}. Expected below 12.0. Use auto or false, or --device cpu."
             )
-        return XlaChoice(False, False, f"XLA aborts on GPUs of compute capability {name} in TensorFlow {tf.__version__}")
+        return XlaChoice(
+            False, False, f"XLA aborts on GPUs of compute capability {name} in TensorFlow {tf.__version__}"
+        )
     return XlaChoice(setting is True or bool(capabilities), True)
 
 
 def _check_gpu_runs(name: str) -> None:
     """Run one operation on the GPU in a child process, because a card without kernels can abort its process."""
-    code = "import tensorflow as tf\nwith tf.device('GPU:0'): tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).numpy()"
+    code = (
+        "import tensorflow as tf\nwith tf.device('GPU:0'): tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).numpy()"
+    )
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Training and speaking on other processors, on whatever machine this runs: what differs is set by the environment of children."""
+"""Training and speaking as on other processors, on whatever machine this runs, in child processes."""
 
 import json
 import os
