@@ -68,10 +68,8 @@ def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
         )
         quiet = Display(Console(file=io.StringIO(), highlight=False))
         trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, starts_anew=True)
-        try:
+        with trainer:
             yield trainer
-        finally:
-            trainer.feed.close()
 
 
 def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:

@@ -127,7 +127,10 @@ def is_worth_trying_more(trials: Sequence[StepTrial], free_bytes: int) -> bool:
 
 
 def open_tuned_corpus(
-    config: XTTSConfig, hardware: Hardware, announce: Callable[[str], None]
+    config: XTTSConfig,
+    hardware: Hardware,
+    announce: Callable[[str], None],
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[XTTSConfig, TrainingCorpus]:
     """The corpus of a run; with `auto_tune_performance` also the configuration with what was measured for it.
 
@@ -137,7 +140,9 @@ def open_tuned_corpus(
 
     def opened(batch_size: int | None = None) -> TrainingCorpus:
         told = announce if batch_size is None else None
-        return open_corpus(config.data, config.training, hardware.replicas, announce=told, batch_size=batch_size)
+        return open_corpus(
+            config.data, config.training, hardware.replicas, progress=progress, announce=told, batch_size=batch_size
+        )
 
     corpus = hardware.in_turn(opened)
     if not config.data.auto_tune_performance:
@@ -234,12 +239,11 @@ def time_steps(
     config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, batch_size: int, memory: MemoryMeter
 ) -> StepTrial:
     """A few real steps of a network that is thrown away: useful frames/s, and the memory that they took."""
-    memory.begin_trial()
     strategy = hardware.strategy if hardware.replicas > 1 else None
     frames = 0.0
     try:
-        steps = _steps_to_throw_away(config, hardware, corpus)
-        with Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+        with memory.trial(), Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+            steps = _steps_to_throw_away(config, hardware, corpus)
             for shape in corpus.plan.shapes if corpus.plan.is_static else ():
                 steps.warm_up(steps.train, shape)
             steps.learn([next(feed)]).numpy()
@@ -249,7 +253,7 @@ def time_steps(
             seconds = time.perf_counter() - started
     except tf.errors.ResourceExhaustedError:
         return StepTrial(batch_size, 0.0, None)
-    return StepTrial(batch_size, frames / seconds, memory.taken_bytes())
+    return StepTrial(batch_size, frames / seconds, memory.taken_bytes)
 
 
 def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus) -> Steps:

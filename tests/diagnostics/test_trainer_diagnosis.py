@@ -33,6 +33,22 @@ def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
     return BottleneckDiagnosis(stages, (("parallel_map", 0.01),), 0.01, 0.5, measured, stalls, 16.0)
 
 
+def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
+    from myxtts.diagnostics.pipeline import _time_step
+    from myxtts.diagnostics.trial import trial_trainer
+    from tests.data.tiny_corpus import make_corpus
+    from tests.training.small_runs import small_config
+
+    make_corpus(tmp_path, 12)
+    with trial_trainer(small_config(tmp_path, tmp_path / "run", enable_graph_mode=False)) as trainer:
+        before = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        assert _time_step(trainer) > 0
+        after = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        assert int(trainer.state.step.numpy()) == 0
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_compiled_once_ends_with_the_promised_lines():
     diagnosis = retracing()
     assert diagnosis.exit_code == 0
