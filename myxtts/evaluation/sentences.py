@@ -8,6 +8,9 @@ from pathlib import Path
 
 from myxtts.data.manifest import Utterance
 from myxtts.errors import EvaluationError
+from myxtts.runtime.files import read_regular_file
+
+LARGEST_LIST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,16 @@ def sentences_of(utterances: Sequence[Utterance]) -> tuple[Sentence, ...]:
 
 
 def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:
-    """One sentence a line, without recordings; empty lines and lines that begin with # are passed over."""
+    """One sentence per line, without recordings; empty lines and lines that begin with # are skipped."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_regular_file(path, LARGEST_LIST_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise EvaluationError(f"The list of sentences {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
         raise EvaluationError(
-            f"The list of sentences cannot be read: {path}: {error}. Expected a UTF-8 text file."
+            f"The list of sentences {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from None
     texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not texts:
-        raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence a line.")
+        raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence per line.")
     return tuple(Sentence(f"{number:03d}", text, language) for number, text in enumerate(texts, start=1))

@@ -27,6 +27,7 @@ from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.disk import cause_of
+from myxtts.runtime.files import open_regular_file, read_regular_file
 from myxtts.runtime.printable import printable
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
@@ -242,18 +243,16 @@ def read_description(folder: str | Path) -> VoiceDescription:
     folder = Path(folder)
     path = folder / DESCRIPTION_NAME
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_DESCRIPTION_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its name holds a zero character"
-        reason = "it has no voice.json" if os.path.isdir(folder) else reason
+        content = read_regular_file(path, MOST_DESCRIPTION_BYTES)
+    except OSError as error:
+        reason = error.strerror
+        if os.path.isdir(folder):
+            reason = f"{DESCRIPTION_NAME}: {reason}" if os.path.lexists(path) else f"it has no {DESCRIPTION_NAME}"
         name = printable(str(folder), keeps_lines=False)
         raise VoiceError(
             f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
             "`myxtts voice export CHECKPOINT OUT` makes one."
         ) from None
-    if len(content) > MOST_DESCRIPTION_BYTES:
-        raise VoiceError(f"{path} is too large to describe a voice.")
     description = _parse_description(path, content)
     check_description(description)
     if count_weights(folder / WEIGHTS_NAME) < fewest_weights(description.model_spec()):
@@ -306,7 +305,11 @@ def bundled_voice() -> Path:
 
 def voice_identity(folder: str | Path) -> str:
     """Eight hex digits of the weights: a saved speaker vector belongs to one voice."""
-    return f"{zlib.crc32((Path(folder) / WEIGHTS_NAME).read_bytes()):08x}"
+    checksum = 0
+    with open_regular_file(Path(folder) / WEIGHTS_NAME) as file:
+        while part := file.read(1 << 20):
+            checksum = zlib.crc32(part, checksum)
+    return f"{checksum:08x}"
 
 
 def _short(error: Exception) -> str:
