@@ -7,21 +7,19 @@ that can be mended, told in one message; 130 interrupted (`prepare` continues wh
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CorpusError
+from myxtts.runtime.progress import open_progress
 
 EXIT_DAMAGED = 1
 ASTERISK_FOLDER = "corpora/asterisk"
 SHOWN_IDS = 10
 SHOWN_SYMBOLS = 20
-SHOWN_EVERY_SECONDS = 0.1
 
 
 def number_or_auto(text: str) -> int | str:
@@ -72,7 +70,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
 
     if arguments.recipe == "asterisk":
         languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
-        with _progress() as progress:
+        with open_progress() as progress:
             summary = build_asterisk_corpus(
                 arguments.out,
                 languages,
@@ -103,7 +101,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     try:
-        with _progress() as progress:
+        with open_progress() as progress:
             report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
     except KeyboardInterrupt:
         sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
@@ -144,7 +142,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from myxtts.data.verify import verify_and_fix_cache
 
     config = _data_config(arguments)
-    with _progress() as progress:
+    with open_progress() as progress:
         location = find_cache(config, arguments.data, progress)
         report = verify_and_fix_cache(
             location.folder,
@@ -188,7 +186,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
     from myxtts.data.statistics_charts import histogram_lines, save_histograms
 
     config = _data_config(arguments)
-    with _progress() as progress:
+    with open_progress() as progress:
         report = prepare_corpus(config, arguments.data, progress=progress)
     cache = open_cache(report.folder)
     statistics = get_statistics(cache, config, arguments.subset)
@@ -245,40 +243,6 @@ def _data_config(arguments: argparse.Namespace):
     if given["data"] is not None:
         overrides["data.train_data"] = given["data"]
     return load_config(arguments.config, overrides).data
-
-
-class _Progress:
-    """One bar for the stage that is running; calls may come thousands of times a second."""
-
-    def __init__(self, bar: Any):
-        self._bar, self._stage, self._task = bar, None, None
-        self._shown_at = 0.0
-
-    def announce(self, line: str) -> None:
-        """A line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False)
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._stage, self._task = stage, self._bar.add_task(stage, total=total)
-        now = time.monotonic()
-        if done == total or now - self._shown_at > SHOWN_EVERY_SECONDS:
-            self._bar.update(self._task, completed=done, total=total)
-            self._shown_at = now
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[_Progress]:
-    """A progress bar on standard error; a terminal shows it, a file gets nothing but the announced lines."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, soft_wrap=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield _Progress(bar)
 
 
 def _write_json(path: Path, content: Any) -> None:

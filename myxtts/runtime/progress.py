@@ -1,0 +1,127 @@
+"""Progress of long work: a bar on a terminal, otherwise (nohup, Docker, CI, `tee`) one line every ten seconds.
+
+Both kinds are called as `progress(stage, done, total)`, as often as the caller likes, and print other lines with `announce`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LINE_SECONDS = 10.0
+"""Between two lines where there is no bar."""
+BAR_SECONDS = 0.1
+"""Between two updates of the bar: calls may come thousands of times per second."""
+
+
+class LineProgress:
+    """Prints one line per `every_seconds` with the stage, done / total, the time left and a note.
+
+    A stage that takes less time prints nothing; a stage that printed a line prints its end too.
+    """
+
+    def __init__(
+        self,
+        write_line: Callable[[str], None],
+        every_seconds: float = LINE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._write_line, self._every_seconds, self._clock = write_line, every_seconds, clock
+        self._stage: str | None = None
+        self._first_done, self._started_at, self._written_at = 0, 0.0, 0.0
+        self._has_written = False
+
+    def announce(self, line: str) -> None:
+        """Print a line of its own."""
+        self._write_line(line)
+
+    def __call__(self, stage: str, done: int, total: int | None, note: str = "") -> None:
+        """Report that `done` of `total` (None: unknown) are done; `note` is added to the line, e.g. the loss."""
+        now = self._clock()
+        if stage != self._stage:
+            self._stage, self._first_done, self._started_at, self._written_at = stage, done, now, now
+            self._has_written = False
+        is_end = done == total and self._has_written
+        if not is_end and now - self._written_at < self._every_seconds:
+            return
+        self._written_at, self._has_written = now, not is_end
+        elapsed = now - self._started_at
+        self._write_line(progress_line(stage, done, total, self._first_done, elapsed, note))
+
+
+class BarProgress:
+    """One bar for the running stage, drawn by `rich.progress.Progress`."""
+
+    def __init__(self, bar: Any, clock: Callable[[], float] = time.monotonic):
+        self._bar, self._clock = bar, clock
+        self._stage: str | None = None
+        self._task: Any = None
+        self._drawn_at = 0.0
+
+    def announce(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False)
+
+    def __call__(self, stage: str, done: int, total: int | None, note: str = "") -> None:
+        """Report that `done` of `total` (None: unknown) are done; `note` is shown next to the bar."""
+        if stage != self._stage:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._stage, self._task = stage, self._bar.add_task(stage, total=total, completed=done, note=note)
+        now = self._clock()
+        if done == total or now - self._drawn_at > BAR_SECONDS:
+            self._bar.update(self._task, completed=done, total=total, note=note)
+            self._drawn_at = now
+
+
+@contextlib.contextmanager
+def open_progress(console: Console | None = None) -> Iterator[BarProgress | LineProgress]:
+    """Progress on a console (default: standard error): a bar if it is a terminal, otherwise lines."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = console or Console(stderr=True, soft_wrap=True)
+    if not console.is_interactive:
+        yield LineProgress(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield BarProgress(bar)
+
+
+def progress_line(stage: str, done: int, total: int | None, first_done: int, elapsed_seconds: float, note: str) -> str:
+    """`preparing clips: 1,200 of 13,100 (9 %), 4 min 10 s left, …`.
+
+    `first_done` were done when the stage began: a resumed run does not count them into its speed.
+    """
+    parts = [f"{done:,}" if total is None else f"{done:,} of {total:,}"]
+    if total:
+        parts[0] += f" ({100 * done // total} %)"
+    if total is not None and done == total:
+        parts.append(f"took {duration(elapsed_seconds)}")
+    elif total is not None and done > first_done:
+        parts.append(f"{duration((total - done) * elapsed_seconds / (done - first_done))} left")
+    if note:
+        parts.append(note)
+    return f"{stage}: {', '.join(parts)}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 5 min`."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
