@@ -12,7 +12,7 @@ SHARED = {"errors", "batch"}
 ALLOWED = {
     "config": set(),
     "runtime": {"config"},
-    "text": {"config"},
+    "text": {"config", "runtime"},
     "audio": {"config"},
     "data": {"config", "runtime", "text", "audio"},
     "models": {"config", "audio"},

@@ -152,7 +152,7 @@ def decode_g722(recording: bytes, name: str = "recording") -> np.ndarray:
         import av
     except ImportError:
         raise CorpusError(
-            "Debian's prompts are coded in G.722, which needs PyAV. Install it with: pip install 'myxtts[corpora]'"
+            "Debian's prompts are coded in G.722, which needs PyAV. Run `pip install '.[corpora]'` in the project folder."
         ) from None
     try:
         with av.open(io.BytesIO(recording), format="g722") as container:

@@ -274,7 +274,7 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise VoiceError(
             f"{path} has voice format {version!r:.20}; this version of MyXTTS reads up to {FORMAT_VERSION}. "
-            "Update it: pip install -U myxtts."
+            "Update MyXTTS: `git pull` and `pip install .` in the project folder."
         )
     try:
         return TypeAdapter(VoiceDescription).validate_json(content)

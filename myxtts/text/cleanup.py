@@ -1,10 +1,12 @@
-"""Unicode housekeeping for every language: any string in, NFC text with single spaces and no invisible characters out."""
+"""Cleanup for every language: any string in, NFC text with single spaces, no markup and no invisible characters out."""
 
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
 import re
 import unicodedata
+
+from myxtts.text.markup import strip_markup
 
 ZERO_WIDTH_NON_JOINER = "\u200c"
 ZERO_WIDTH_JOINER = "\u200d"
@@ -28,7 +30,7 @@ class _Table(dict):
         category = unicodedata.category(character)
         if character in (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER):
             return character if self._keep_joiners else ""
-        if character.isspace() or category in ("Zs", "Zl", "Zp"):
+        if character.isspace() or category in ("Zs", "Zl", "Zp") or character == "\0":
             return " "
         if category in ("Cc", "Cf", "Cs") or _is_variation_selector(character):
             return ""
@@ -66,9 +68,9 @@ def base_language(language: str) -> str:
 
 
 def clean_text(text: str, language: str) -> str:
-    """NFC, controls and direction marks removed, letters in one form, joiners only inside words, single spaces."""
+    """NFC, markup, controls and direction marks removed, letters in one form, joiners only inside words, single spaces."""
     keep_joiners = base_language(language) in _JOINING_SCRIPTS
-    cleaned = unicodedata.normalize("NFC", text.translate(_TABLES[keep_joiners])).translate(_QUOTES)
+    cleaned = unicodedata.normalize("NFC", strip_markup(text).translate(_TABLES[keep_joiners])).translate(_QUOTES)
     if keep_joiners:
         cleaned = _JOINER_RUN.sub(lambda match: match[0][0], cleaned)
         cleaned = _LOOSE_JOINER.sub("", cleaned)

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from myxtts.errors import TextError
+from myxtts.runtime.files import read_regular_file
 from myxtts.text.persian import unify_letters
+
+LARGEST_BYTES = 64 << 20
+"""Of a lexicon file: CMUdict with all its variants has 4 MB."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,15 @@ def lexicon_key(word: str) -> str:
 def load_lexicon(path: str | Path) -> Lexicon:
     """Read a lexicon; every line that cannot be used is named in one error. `#` starts a comment line."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        content = read_regular_file(path, LARGEST_BYTES)
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise TextError(
             f"The lexicon cannot be read. Received: {path} ({error.strerror}). "
             "Expected: a text file of `word<TAB>phonemes` lines."
         ) from None
     except UnicodeDecodeError as error:
-        line = Path(path).read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise TextError(f"The lexicon {path} is not UTF-8 text (line {line}). Save it as UTF-8.") from None
     entries: dict[str, str] = {}
     problems = []

@@ -23,7 +23,8 @@ from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import TONES, Segmenter
 from myxtts.text.scripts import SPEAKABLE_BY_ESPEAK, is_foreign
 
-INSTALL_LINE = 'pip install "myxtts[phonemes]"'
+INSTALL_LINE = "`pip install '.[phonemes]'` in the project folder"
+"""From the sources: the registry's `myxtts`, if there is one, may be somebody else's package."""
 
 _ALIASES = {
     "en": "en-us",
@@ -214,23 +215,32 @@ def _new_library() -> Any:
     """A fresh espeak-ng of its own: phonemizer loads a copy of the library for each wrapper."""
     if not is_installed():
         raise TextError(
-            "Phonemes need espeak-ng, which is not installed. "
-            f"Run: {INSTALL_LINE} (GPL), or use text_symbols: graphemes."
+            f"Phonemes need espeak-ng, which is not installed. Run {INSTALL_LINE} (GPL), or use text_symbols: graphemes."
         )
-    import espeakng_loader
-    from phonemizer.backend.espeak.wrapper import EspeakWrapper
-
-    EspeakWrapper.set_library(espeakng_loader.get_library_path())
-    EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
     try:
+        import espeakng_loader
+        from phonemizer.backend.espeak.wrapper import EspeakWrapper
+
+        EspeakWrapper.set_library(espeakng_loader.get_library_path())
+        EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
         return EspeakWrapper()
-    except RuntimeError as error:
-        raise TextError(f"espeak-ng cannot be started: {error}. Run: {INSTALL_LINE} again.") from error
+    except (ImportError, RuntimeError, AttributeError) as error:
+        raise TextError(_cannot_load(error)) from error
     except OSError as error:
+        if error.errno is None:  # the dynamic linker's message: a library for another machine, or a damaged one
+            raise TextError(_cannot_load(error)) from error
         raise TextError(
             "espeak-ng cannot be started: a copy of its library could not be made or loaded "
             f"({error.strerror or error}). Make room in {_temporary_folder()}, or name another folder: TMPDIR=FOLDER."
         ) from error
+
+
+def _cannot_load(error: Exception) -> str:
+    cause = " ".join(str(error).split()).rstrip(".")
+    return (
+        f"espeak-ng is installed but cannot be loaded ({cause}). Install it again: "
+        f"{INSTALL_LINE}, with --force-reinstall; or set data.text_symbols: graphemes."
+    )
 
 
 def _temporary_folder() -> str:

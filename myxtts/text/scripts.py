@@ -1,9 +1,12 @@
-"""Which characters espeak-ng can read in a language; it would spell the others by name ("Chinese letter")."""
+"""Which letters belong to a language: what espeak-ng can read in it, and whether a text is written in another script."""
 
 from __future__ import annotations
 
 import functools
 import unicodedata
+from collections import Counter
+
+from myxtts.text.languages import language_name, likely_script
 
 _SCRIPTS_BY_LANGUAGES = {
     "ARABIC": "ar fa ur ug sd ku pa",
@@ -82,3 +85,68 @@ def _scripts_of(language: str) -> frozenset[str]:
     return frozenset(_EVERYWHERE).union(
         script for script, codes in _SCRIPTS_BY_LANGUAGES.items() if base in codes.split() or language in codes.split()
     )
+
+
+_UNICODE_NAMES = {
+    "Latn": "LATIN", "Arab": "ARABIC", "Cyrl": "CYRILLIC", "Grek": "GREEK", "Hebr": "HEBREW", "Deva": "DEVANAGARI",
+    "Beng": "BENGALI", "Gujr": "GUJARATI", "Guru": "GURMUKHI", "Orya": "ORIYA", "Taml": "TAMIL", "Telu": "TELUGU",
+    "Knda": "KANNADA", "Mlym": "MALAYALAM", "Sinh": "SINHALA", "Thai": "THAI", "Laoo": "LAO", "Mymr": "MYANMAR",
+    "Khmr": "KHMER", "Tibt": "TIBETAN", "Geor": "GEORGIAN", "Armn": "ARMENIAN", "Ethi": "ETHIOPIC", "Hans": "CJK", "Hant": "CJK",
+    "Jpan": "HIRAGANA", "Kore": "HANGUL", "Thaa": "THAANA", "Cher": "CHEROKEE", "Cans": "CANADIAN", "Tfng": "TIFINAGH",
+    "Mong": "MONGOLIAN", "Syrc": "SYRIAC", "Nkoo": "NKO",
+}  # fmt: skip
+"""ISO 15924 code → first word of the Unicode names of the script's letters."""
+_KNOWN_SCRIPTS = frozenset(_UNICODE_NAMES.values()) | {"KATAKANA"}
+_MORE_SCRIPTS = {"ja": ("CJK", "HIRAGANA", "KATAKANA"), "ko": ("CJK",), "grc": ("GREEK",), "mn": ("MONGOLIAN",)}
+_TYPICAL_LANGUAGE = {
+    "ARABIC": "ar", "CYRILLIC": "ru", "GREEK": "el", "HEBREW": "he", "DEVANAGARI": "hi", "BENGALI": "bn", "GUJARATI": "gu",
+    "GURMUKHI": "pa", "ORIYA": "or", "TAMIL": "ta", "TELUGU": "te", "KANNADA": "kn", "MALAYALAM": "ml", "SINHALA": "si",
+    "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km", "TIBETAN": "bo", "GEORGIAN": "ka", "ARMENIAN": "hy",
+    "ETHIOPIC": "am", "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "CHEROKEE": "chr", "MONGOLIAN": "mn",
+}  # fmt: skip
+_PERSIAN_LETTERS = frozenset("پچژگکی")
+
+
+def foreign_script(text: str, language: str) -> str | None:
+    """The script (ARABIC, CYRILLIC, …) that most letters of a text have, if the language is not written in it.
+
+    Latin letters belong to every language: names, loanwords and transliterations are written in them.
+    """
+    if text.isascii() or sum(map(_letter_balance(language).__getitem__, text)) <= 0:
+        return None
+    scripts = Counter(script_of(character) for character in text if character.isalpha())
+    return max(scripts.keys() & _KNOWN_SCRIPTS - scripts_written_in(language), key=lambda name: scripts[name])
+
+
+def explain_foreign_script(text: str, script: str, language: str) -> str:
+    """One sentence for the user: what is wrong, and which flag helps."""
+    is_persian = script == "ARABIC" and not _PERSIAN_LETTERS.isdisjoint(text)
+    code = "fa" if is_persian else _TYPICAL_LANGUAGE.get(script)
+    advice = f" If the texts are {language_name(code)}, give --language {code}." if code else ""
+    return f"{'Chinese' if script == 'CJK' else script.capitalize()} letters, but the language is {language!r}.{advice}"
+
+
+@functools.cache
+def scripts_written_in(language: str) -> frozenset[str]:
+    """Every script that a language is written in, and Latin."""
+    base = language.split("-")[0]
+    usual = _UNICODE_NAMES.get(likely_script(language), "LATIN")
+    return (_scripts_of(language) - {"GREEK"}) | {"LATIN", usual, *_MORE_SCRIPTS.get(base, ())}
+
+
+class _LetterBalance(dict):
+    """Character → 1 for a letter of another script, -1 for one of the language, 0 for anything else."""
+
+    def __init__(self, own_scripts: frozenset[str]):
+        super().__init__()
+        self._own_scripts = own_scripts
+
+    def __missing__(self, character: str) -> int:
+        script = script_of(character) if character.isalpha() else ""
+        self[character] = -1 if script in self._own_scripts else int(script in _KNOWN_SCRIPTS)
+        return self[character]
+
+
+@functools.cache
+def _letter_balance(language: str) -> _LetterBalance:
+    return _LetterBalance(scripts_written_in(language))

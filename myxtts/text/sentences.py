@@ -1,7 +1,8 @@
 """Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
 
 A sentence that is too long is cut at clauses, then between words, then inside a word; each piece knows whether it ends
-its sentence. Nothing is lost: the pieces joined are the text, apart from white space. The time is linear in the text's length.
+its sentence. Nothing is lost: the pieces joined are the text, apart from white space and markup. The time is linear in the
+text's length.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from myxtts.errors import TextError
 from myxtts.text.cleanup import base_language
+from myxtts.text.markup import strip_markup
 
 MAX_CHARACTERS = 180
 """About 12 seconds of speech, and within the 200 symbols of the default `max_text_length` in most languages."""
@@ -80,7 +82,7 @@ def split_sentences(text: str, language: str, max_characters: int = MAX_CHARACTE
         raise TextError(f"max_characters must be at least 10. Received: {max_characters}. Try {MAX_CHARACTERS}.")
     base = base_language(language)
     pieces: list[TextPiece] = []
-    for paragraph in _PARAGRAPH.split(text):
+    for paragraph in _PARAGRAPH.split(strip_markup(text)):
         for sentence in _join_wordless(_sentences(paragraph, base)):
             *parts, last = _shorten(sentence, max_characters)
             pieces += [*(TextPiece(part, False) for part in parts), TextPiece(last, True)]

@@ -93,7 +93,7 @@ def resolve_kind(text_symbols: str) -> Kind:
     if text_symbols == "phonemes" and not phonemes.is_installed():
         raise TextError(
             "text_symbols: phonemes needs espeak-ng, which is not installed. "
-            f"Run: {phonemes.INSTALL_LINE} (GPL), or use text_symbols: graphemes."
+            f"Run {phonemes.INSTALL_LINE} (GPL), or use text_symbols: graphemes."
         )
     return text_symbols
 
@@ -148,6 +148,16 @@ class FrontEnd:
         if not is_lexicon or set(content) != {"kind", "lexicon"}:
             raise TextError(f"A front end has a kind and a lexicon (word: phonemes). Received: {content!r:.100}.")
         return cls(kind=content["kind"], lexicon=Lexicon(lexicon) if lexicon else None)
+
+
+def letters_notice(text_symbols: str, kind: Kind) -> str | None:
+    """A warning where `auto` fell back to letters because the extra is missing; None where letters were asked for."""
+    if text_symbols != "auto" or kind != "graphemes":
+        return None
+    return (
+        "Warning: espeak-ng is not installed, so the voice learns from letters instead of phonemes and will mispronounce more "
+        f"words. Run {phonemes.INSTALL_LINE} (GPL). To use letters without this warning, set data.text_symbols: graphemes."
+    )
 
 
 def build_front_end(text_symbols: str, lexicon: str | Path | None = None) -> FrontEnd:

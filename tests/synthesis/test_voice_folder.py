@@ -126,7 +126,7 @@ def test_the_bundled_voice_is_one_of_this_version():
 
 def test_a_newer_format_asks_for_an_update(voice):
     change_description(voice, format_version=99, something_new=True)
-    with pytest.raises(VoiceError, match=r"format 99.*pip install -U"):
+    with pytest.raises(VoiceError, match=r"format 99.*git pull"):
         read_description(voice)
 
 

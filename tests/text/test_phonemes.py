@@ -4,6 +4,9 @@ import concurrent.futures
 import errno
 import functools
 import multiprocessing
+import os
+import sys
+import types
 import unicodedata
 
 import pytest
@@ -123,7 +126,7 @@ def test_worker_processes_get_what_this_process_gets(method):
 
 def test_a_missing_extra_is_an_error_with_the_pip_line(monkeypatch):
     monkeypatch.setattr(phonemes, "is_installed", lambda: False)
-    with pytest.raises(TextError, match=r'pip install "myxtts\[phonemes\]"'):
+    with pytest.raises(TextError, match=r"pip install '\.\[phonemes\]'"):
         phonemes._new_library()
 
 
@@ -139,6 +142,28 @@ def test_a_full_temporary_folder_is_named_instead_of_the_pip_line(monkeypatch, t
     assert str(tmp_path) in str(caught.value)
     assert "TMPDIR" in str(caught.value)
     assert "pip install" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "failure", [ImportError("no libespeak"), RuntimeError("failed to load"), OSError("invalid ELF header")]
+)
+def test_an_espeak_that_cannot_be_loaded_is_one_clear_line(monkeypatch, failure):
+    def fail():
+        raise failure
+
+    monkeypatch.setattr(phonemes, "is_installed", lambda: True)
+    monkeypatch.setitem(sys.modules, "espeakng_loader", types.SimpleNamespace(get_library_path=fail))
+    with pytest.raises(TextError, match=r"installed but cannot be loaded \(.*--force-reinstall") as caught:
+        phonemes._new_library()
+    assert str(failure) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_espeak_package_that_cannot_be_imported_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr(phonemes, "is_installed", lambda: True)
+    monkeypatch.setitem(sys.modules, "espeakng_loader", None)
+    with pytest.raises(TextError, match="installed but cannot be loaded"):
+        phonemes._new_library()
 
 
 def test_a_lexicon_file_is_read(tmp_path):
@@ -166,6 +191,21 @@ def test_a_line_that_cannot_be_used_is_named_by_its_number(tmp_path, content, me
     path.write_bytes(content)
     with pytest.raises(TextError, match=message):
         load_lexicon(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "NUL"])
+def test_a_lexicon_that_is_no_regular_file_is_an_error_at_once(tmp_path, kind):
+    os.mkfifo(tmp_path / "pipe")
+    path = {"pipe": tmp_path / "pipe", "device": "/dev/zero", "folder": tmp_path, "NUL": "a\0b"}[kind]
+    with pytest.raises(TextError, match=f"cannot be read.*{kind}"):
+        load_lexicon(path)
+
+
+def test_a_lexicon_larger_than_the_limit_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.text.lexicon.LARGEST_BYTES", 3)
+    (tmp_path / "lexicon.tsv").write_text("a\tb\n")
+    with pytest.raises(TextError, match="larger than"):
+        load_lexicon(tmp_path / "lexicon.tsv")
 
 
 def test_a_missing_lexicon_is_an_error(tmp_path):
