@@ -42,6 +42,8 @@ SPEAKER_VECTORS = "speaker_vectors"
 MOST_DESCRIPTION_BYTES = 64 << 20
 """A lexicon may be large; anything beyond this is not a voice."""
 MOST_LICENCE_BYTES = 1 << 20
+MOST_FOLDERS = 10_000
+"""Of one level in which voices are looked for."""
 LARGEST_DIMENSION = 8192
 MOST_LAYERS = 64
 HIGHEST_RATE = 192_000
@@ -301,6 +303,26 @@ def bundled_voice() -> Path:
             "checkpointsmain my-voice), and name it: --voice my-voice."
         )
     return folder
+
+
+def find_voices(folder: str | Path) -> list[Path]:
+    """Folders with a voice.json: `folder` itself, and up to two levels below it (`voices/anna`, `my-run/voice`)."""
+    folder = Path(folder)
+    found = [folder] if (folder / DESCRIPTION_NAME).is_file() else []
+    level = [folder]
+    for _ in range(2):
+        level = [child for parent in level for child in _subfolders(parent)][:MOST_FOLDERS]
+        found += [child for child in level if (child / DESCRIPTION_NAME).is_file()]
+    return found
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    """Folders that are not hidden, by name; none where the folder cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / each.name for each in entries if each.name[0] != "." and each.is_dir())
+    except OSError:
+        return []
 
 
 def voice_identity(folder: str | Path) -> str:
