@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DataConfig, frame_contradictions
 from myxtts.errors import AudioError, ConfigError
 
 MEL_VERSION = 1
@@ -28,6 +28,13 @@ FRAMES_AT_ONCE = 64
 5 times as fast as numpy.fft."""
 FILTER_BLOCKS = 5
 """Low bands look at few bins and high bands at many: small products instead of one that is mostly zeros."""
+WIDEBAND_FROM_HZ = 22_050
+WIDEBAND_RATE = 24_000
+"""`sample_rate: auto` makes recordings at 22.05 kHz and above a voice at 24 kHz; lower rates stay as they are."""
+LONGEST_FRAME_MS = 16
+HOP_LENGTHS = {8_000: 128, 16_000: 256, 24_000: 384}
+"""Hop (samples) of the usual rates. Any other rate has the longest multiple of 8 within `LONGEST_FRAME_MS`."""
+HOPS_PER_WINDOW = 4
 
 
 @dataclass(frozen=True)
@@ -45,24 +52,37 @@ class MelSpec:
 
     @classmethod
     def from_config(cls, config: DataConfig, sample_rate: int) -> MelSpec:
-        """The spec of a configuration, at the rate (Hz) that the corpus is brought to."""
+        """The spec of a configuration at the voice's rate (Hz); what is `auto` follows from the rate."""
         half = sample_rate / 2
         f_max = half if config.mel_f_max is None else float(config.mel_f_max)
         if f_max > half:
             raise ConfigError(
-                f"data.mel_f_max ({f_max:g} Hz) is above half of the corpus's sample rate ({sample_rate} Hz). "
+                f"data.mel_f_max ({f_max:g} Hz) is above half of the voice's sample rate ({sample_rate} Hz). "
                 f"Try {half:g} or null."
             )
+        if config.mel_f_min >= f_max:
+            raise ConfigError(
+                f"data.mel_f_min ({config.mel_f_min:g} Hz) must lie below the upper edge of the bands ({f_max:g} Hz at a "
+                f"sample rate of {sample_rate} Hz). Lower mel_f_min."
+            )
+        n_fft, win_length, hop_length = _frame_lengths(config, sample_rate)
+        if found := frame_contradictions(n_fft, win_length, hop_length):
+            raise ConfigError(f"At a sample rate of {sample_rate} Hz: {' '.join(found)}")
         return cls(
             sample_rate=sample_rate,
-            n_fft=config.n_fft,
-            win_length=config.win_length,
-            hop_length=config.hop_length,
+            n_fft=n_fft,
+            win_length=win_length,
+            hop_length=hop_length,
             n_mels=config.n_mels,
             f_min=float(config.mel_f_min),
             f_max=f_max,
             log_floor=float(config.log_floor),
         )
+
+    def to_config(self) -> dict[str, int | float]:
+        """The fields of `DataConfig` that give this spec."""
+        values = self.to_dict()
+        return {f"mel_{name}" if name in ("f_min", "f_max") else name: value for name, value in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON; `from_dict` reads them back."""
@@ -85,6 +105,29 @@ class MelSpec:
     def frames_per_second(self) -> float:
         """Frames in one second of sound."""
         return self.sample_rate / self.hop_length
+
+
+def voice_rate(recorded_rate: int) -> int:
+    """Hz of a voice made from recordings at `recorded_rate` Hz (`sample_rate: auto`)."""
+    return WIDEBAND_RATE if recorded_rate >= WIDEBAND_FROM_HZ else recorded_rate
+
+
+def hop_at(sample_rate: int) -> int:
+    """Samples from one frame to the next at a rate (`hop_length: auto`): 15 to 16 ms at every rate from 8 kHz up."""
+    if sample_rate in HOP_LENGTHS:
+        return HOP_LENGTHS[sample_rate]
+    return max(8, sample_rate * LONGEST_FRAME_MS // 1000 // 8 * 8)
+
+
+def _frame_lengths(config: DataConfig, sample_rate: int) -> tuple[int, int, int]:
+    """n_fft, win_length and hop_length; a given one changes an automatic one only where both would contradict."""
+    hop_length = hop_at(sample_rate) if config.hop_length == "auto" else config.hop_length
+    window = HOPS_PER_WINDOW * hop_at(sample_rate)
+    n_fft = config.n_fft
+    if n_fft == "auto":
+        n_fft = window if config.win_length == "auto" else max(window, config.win_length)
+    win_length = min(window, n_fft) if config.win_length == "auto" else config.win_length
+    return n_fft, win_length, hop_length
 
 
 def num_frames(num_samples: int, spec: MelSpec) -> int:

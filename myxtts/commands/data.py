@@ -33,9 +33,13 @@ DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--language": ("language", None, "language of clips whose metadata names none"),
     "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
     "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
-    "--sample-rate": ("sample_rate", number_or_auto, "Hz; auto: the most frequent rate of the recordings"),
+    "--sample-rate": (
+        "sample_rate",
+        number_or_auto,
+        "Hz of the voice; auto: 24000 for 22050 and above, lower rates stay",
+    ),
     "--n-mels": ("n_mels", int, "mel bands"),
-    "--hop-length": ("hop_length", int, "samples from one frame to the next"),
+    "--hop-length": ("hop_length", number_or_auto, "samples from one frame to the next; auto: by the sample rate"),
     "--max-text-length": ("max_text_length", int, "symbols of the longest text"),
     "--max-mel-frames": ("max_mel_frames", number_or_auto, "frames of the longest clip; auto: from the corpus"),
     "--min-seconds": ("min_seconds", float, "shorter clips are set aside"),
@@ -118,6 +122,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
         f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
     )
+    _say(report.sound)
     _say(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")

@@ -181,16 +181,16 @@ def _load_voice(folder: Path | None) -> Voice:
 
 
 def _griffin_lim(sentences: tuple[Sentence, ...]) -> tuple[MelSpec, Callable[[np.ndarray], np.ndarray]]:
-    """The default mel at the rate of the recordings, and Griffin-Lim with its own settings as a plain function."""
+    """The default mel of a voice made from the recordings, and Griffin-Lim with its own settings as a plain function."""
     start_tensorflow()
     import tensorflow as tf
 
     from myxtts.audio.files import probe_audio
-    from myxtts.audio.mel import MelSpec
+    from myxtts.audio.mel import MelSpec, voice_rate
     from myxtts.config.config import DataConfig
     from myxtts.models.vocoder import GriffinLim
 
-    mel = MelSpec.from_config(DataConfig(), probe_audio(sentences[0].recording)[1])
+    mel = MelSpec.from_config(DataConfig(), voice_rate(probe_audio(sentences[0].recording)[1]))
     vocoder = GriffinLim(mel)
 
     def vocode(frames: np.ndarray) -> np.ndarray:

@@ -119,7 +119,9 @@ def run_train(arguments: argparse.Namespace) -> int:
 
     config = load_config(arguments.config, overrides_of(arguments))
     from myxtts.training.preflight import check_network, make_run_folders
+    from myxtts.training.transfer import settle_start
 
+    config = settle_start(config, arguments.reset_training)
     check_network(config)
     make_run_folders(config.training)
     from myxtts.runtime.startup import start_tensorflow

@@ -14,11 +14,15 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NaturalInt = Annotated[int, Field(ge=0)]
-PositiveFloat = Annotated[float, Field(gt=0)]
+LARGEST_INT = 2**31 - 1
+"""What TensorFlow's and NumPy's 32-bit integers hold: sizes, steps and seeds become such numbers."""
+LARGEST_FLOAT = 1e9
+"""Far above every useful value, and far below the overflow of the float32 that these settings become."""
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
+NaturalInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
+PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Auto = Literal["auto"]
 
@@ -29,7 +33,8 @@ def _device_name(name: str) -> str:
     return name
 
 
-MODEL_SIZES = ("tiny", "small", "normal", "big")
+DEFAULT_LANGUAGE = "en"
+DEFAULT_SIZE = "tiny"
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -46,28 +51,30 @@ class DataConfig:
     """Where prepared clips are kept. Null: `.myxtts/cache` beside the recordings, or below the user's cache folder."""
     cache_memory_mb: PositiveInt = 4096
     """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
-    language: Annotated[str, Field(min_length=2, max_length=20)] = "en"
-    """Language of clips whose metadata names none."""
+    language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
+    """Language of clips whose metadata names none. Null: the language of init_from, or en."""
     text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Phonemes need the extra `phonemes` (GPL). Auto: phonemes if it is installed, else graphemes."""
+    """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
+    graphemes."""
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
-    """Hz. Auto: the most frequent rate among the recordings; a number resamples to it."""
-    n_fft: Annotated[int, Field(ge=128, le=8192)] = 1024
-    """Samples of one Fourier transform."""
-    win_length: Annotated[int, Field(ge=64, le=8192)] = 1024
-    """Samples of the Hann window, at most n_fft."""
-    hop_length: Annotated[int, Field(ge=32, le=4096)] = 256
-    """Samples from one frame to the next."""
+    """Hz of the voice; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for recordings at
+    22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""
+    n_fft: Auto | Annotated[int, Field(ge=128, le=8192)] = "auto"
+    """Samples of one Fourier transform. Auto: by the sample rate, four hops (1024 at 16 kHz)."""
+    win_length: Auto | Annotated[int, Field(ge=64, le=8192)] = "auto"
+    """Samples of the Hann window, at most n_fft. Auto: by the sample rate, four hops."""
+    hop_length: Auto | Annotated[int, Field(ge=32, le=4096)] = "auto"
+    """Samples from one frame to the next. Auto: by the sample rate, 12.5 to 16 ms (256 at 16 kHz)."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
-    """Mel bands."""
-    mel_f_min: Annotated[float, Field(ge=0)] = 0.0
-    """Hz, lower edge of the lowest band."""
-    mel_f_max: PositiveFloat | None = None
-    """Hz, upper edge of the highest band. Null: half the sample rate."""
-    log_floor: PositiveFloat = 1e-5
-    """Smallest mel magnitude before the logarithm."""
+    """Mel bands. 80 follows init_from where that has another number."""
+    mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
+    """Hz, lower edge of the lowest band. 0 follows init_from where that has another edge."""
+    mel_f_max: Annotated[float, Field(gt=0, le=24000)] | None = None
+    """Hz, upper edge of the highest band. Null: that of init_from, or half the sample rate."""
+    log_floor: Annotated[float, Field(ge=1e-7, lt=1)] = 1e-5
+    """Smallest mel magnitude before the logarithm. 1e-5 follows init_from where that has another floor."""
     trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
     """Leading and trailing parts this far (dB) below the clip's peak are cut off. Null: nothing is cut."""
     loudness_db: Annotated[float, Field(ge=-60, le=-5)] | None = -23.0
@@ -83,7 +90,8 @@ class DataConfig:
     max_text_length: PositiveInt = 200
     """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
     max_mel_frames: Auto | PositiveInt = 800
-    """Frames of the longest clip, and of a packed row; longer clips are set aside. Auto: from the corpus's statistics."""
+    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 becomes more where 12 seconds have more
+    frames (a hop under 15 ms). Auto: from the corpus's statistics."""
     batch_size: Auto | PositiveInt = 32
     """Clips a batch. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
     than 16 (docs/training.md). Auto: measured with auto_tune_performance: true, else 32."""
@@ -118,8 +126,9 @@ class DataConfig:
 class ModelConfig:
     """The network. `size` sets every dimension that is left null (`myxtts.models.spec.SIZES`)."""
 
-    size: Literal["tiny", "small", "normal", "big"] = "tiny"
-    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M."""
+    size: Literal["auto", "tiny", "small", "normal", "big"] = "auto"
+    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M. Auto: the size
+    of init_from, or tiny."""
     text_channels: PositiveInt | None = None
     """Width of the text encoder."""
     text_layers: PositiveInt | None = None
@@ -160,7 +169,7 @@ class TrainingConfig:
     """Steps of linear warm-up. Null: by optimization_level."""
     schedule_steps: PositiveInt | None = None
     """Step at which the schedule reaches its floor. Null: the length of the run."""
-    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    weight_decay: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] | None = None
     """AdamW's decay of matrices. Null: by optimization_level."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the whole gradient. Null: by optimization_level."""
@@ -209,7 +218,8 @@ class TrainingConfig:
     tensorboard_log_dir: str | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` below checkpoint_dir."""
     init_from: str | None = None
-    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name."""
+    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name. Settings
+    of its mel, symbols, language and network that are left at their default are taken from it (docs/training.md)."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -221,22 +231,29 @@ class XTTSConfig:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
 
+def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: int | Auto) -> list[str]:
+    """What cannot be true of a frame at the same time, one sentence each; `auto` contradicts nothing."""
+    found = []
+    if "auto" not in (win_length, n_fft) and win_length > n_fft:
+        found.append(f"data.win_length ({win_length}) is longer than data.n_fft ({n_fft}). Lower win_length.")
+    if "auto" not in (hop_length, win_length) and hop_length > win_length:
+        found.append(
+            f"data.hop_length ({hop_length}) is longer than data.win_length ({win_length}): samples would be skipped. Lower "
+            "hop_length."
+        )
+    if "auto" not in (hop_length, n_fft) and n_fft > 64 * hop_length:
+        found.append(
+            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), and no voice is made of such frames. "
+            "Raise hop_length."
+        )
+    return found
+
+
 def contradictions(config: XTTSConfig) -> list[str]:
     """What cannot be true at the same time, one sentence each."""
     data, training = config.data, config.training
     found = []
-    if data.win_length > data.n_fft:
-        found.append(f"data.win_length ({data.win_length}) is longer than data.n_fft ({data.n_fft}). Lower win_length.")
-    if data.hop_length > data.win_length:
-        found.append(
-            f"data.hop_length ({data.hop_length}) is longer than data.win_length ({data.win_length}): samples would be "
-            "skipped. Lower hop_length."
-        )
-    if data.n_fft > 64 * data.hop_length:
-        found.append(
-            f"data.hop_length ({data.hop_length}) is less than a 64th of data.n_fft ({data.n_fft}), and no voice is made of "
-            "such frames. Raise hop_length."
-        )
+    found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(
             f"data.mel_f_max ({data.mel_f_max:g} Hz) is above half of data.sample_rate ({data.sample_rate} Hz). "

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.audio.mel import MelSpec
+from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import HEADER_NAME, Cache, CacheSettings, open_cache, read_header, settings_differences
 from myxtts.data.cache_writer import write_array_atomically, write_error
@@ -81,7 +81,7 @@ def locate_cache(
     source = read_source(config, data_folder)
     root = cache_root(source.folder, config)
     rates = probe_rates(source, root / RATES_NAME, pool, progress)
-    sample_rate = most_frequent_rate(rates["rate"]) if config.sample_rate == "auto" else config.sample_rate
+    sample_rate = common_voice_rate(rates["rate"]) if config.sample_rate == "auto" else config.sample_rate
     settings = CacheSettings(
         mel=MelSpec.from_config(config, sample_rate),
         trim_silence_db=config.trim_silence_db,
@@ -138,6 +138,11 @@ def open_located(location: CacheLocation) -> Cache:
     raise CacheError(
         f"The corpus {location.source.folder} is not prepared for these settings.{hint} Run `myxtts prepare`."
     )
+
+
+def common_voice_rate(rates: np.ndarray) -> int:
+    """Hz of the voice that most of the recordings would make (`sample_rate: auto`)."""
+    return most_frequent_rate(np.array([voice_rate(rate) for rate in rates.tolist()]))
 
 
 def most_frequent_rate(rates: np.ndarray) -> int:

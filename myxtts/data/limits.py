@@ -1,4 +1,4 @@
-"""The limits that a plan sets: opened cache and lengths in, the clips that fit and those that are set aside out.
+"""The limits that a plan sets: opened cache and lengths in, the clips that fit and those that are skipped out.
 
 `max_text_length` and `max_mel_frames` are not part of a cache's fingerprint: changing them decodes nothing again.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from myxtts.audio.mel import MelSpec, num_frames
+from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache
 from myxtts.data.manifest import Rejection
-from myxtts.data.plan import fitting_clips
+from myxtts.data.plan import fitting_clips, plan_kind
 
 LONG_TEXT = "longer than max_text_length"
 LONG_CLIP = "longer than max_mel_frames"
+USUAL_MAX_MEL_FRAMES = DataConfig().max_mel_frames
+FITTING_SECONDS = 12
+"""Clips of this length fit the usual limit at every rate and hop; LJSpeech and most read corpora stay below it."""
 
 
 def usable_clips(cache: Cache, max_text_length: int, max_mel_frames: int) -> tuple[np.ndarray, list[Rejection]]:
@@ -33,9 +38,33 @@ def resolved_max_mel_frames(
     cache: Cache, configured: int | str, max_text_length: int, plan_kind: str = "packed"
 ) -> int:
     """`data.max_mel_frames` as a number; `auto` is derived from the lengths of the clips whose text fits."""
+    if configured == USUAL_MAX_MEL_FRAMES:
+        return usual_max_mel_frames(cache.mel)
     if configured != "auto":
         return configured
     return automatic_max_mel_frames(cache.frame_counts[cache.token_counts <= max_text_length], plan_kind)
+
+
+def usual_max_mel_frames(mel: MelSpec) -> int:
+    """The usual limit, or the multiple of 32 frames that holds `FITTING_SECONDS` where frames are too short for it."""
+    needed = num_frames(FITTING_SECONDS * mel.sample_rate, mel)
+    return max(USUAL_MAX_MEL_FRAMES, _multiple_of_32(needed))
+
+
+def describe_sound(cache: Cache, config: DataConfig, recorded_rates: np.ndarray) -> str:
+    """One line: rate of the recordings (Hz, one for each) and of the voice, its frames, and what the limits drop."""
+    mel, max_text_length = cache.mel, config.max_text_length
+    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, max_text_length, plan_kind(config))
+    rates, counts = np.unique(recorded_rates[recorded_rates > 0], return_counts=True)
+    recorded = ", ".join(f"{rates[place]}" for place in np.argsort(-counts, kind="stable")[:3])
+    more = f" and {len(rates) - 3} other rates" if len(rates) > 3 else ""
+    longest_seconds = (max_mel_frames * mel.hop_length - 1) / mel.sample_rate  # the inverse of `num_frames`
+    dropped = int((~fitting_clips(cache.frame_counts, cache.token_counts, max_text_length, max_mel_frames)).sum())
+    return (
+        f"recordings at {recorded} Hz{more} → voice at {mel.sample_rate} Hz; hop {mel.hop_length}, frames of "
+        f"{1000 / mel.frames_per_second:.1f} ms; clips up to {longest_seconds:.1f} s fit ({max_mel_frames} frames, "
+        f"{max_text_length} symbols); {dropped} of {len(cache.frame_counts)} clips are longer and dropped"
+    )
 
 
 def automatic_max_mel_frames(frame_counts: np.ndarray, plan_kind: str = "packed") -> int:
@@ -46,7 +75,7 @@ def automatic_max_mel_frames(frame_counts: np.ndarray, plan_kind: str = "packed"
     wanted = automatic_limit(frame_counts)
     if plan_kind == "packed" and len(frame_counts):
         wanted = max(wanted, 4 * float(frame_counts.mean()))
-    return int(-(-wanted // 32) * 32)
+    return _multiple_of_32(wanted)
 
 
 def automatic_limit(lengths: np.ndarray) -> int:
@@ -55,3 +84,7 @@ def automatic_limit(lengths: np.ndarray) -> int:
         return 1
     longest, usual = int(lengths.max()), float(np.percentile(lengths, 99.5))
     return longest if longest <= 1.5 * usual else int(np.ceil(usual))
+
+
+def _multiple_of_32(frames: float) -> int:
+    return int(-(-frames // 32) * 32)

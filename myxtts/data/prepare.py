@@ -25,7 +25,7 @@ from myxtts.data.cache_location import (
     worker_setup,
 )
 from myxtts.data.cache_writer import cache_lock
-from myxtts.data.limits import resolved_max_mel_frames, usable_clips
+from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
 from myxtts.data.notes import Notes
 from myxtts.data.plan import plan_kind
@@ -46,6 +46,8 @@ class PrepareReport:
     """The cache folder."""
     fingerprint: str
     sample_rate: int
+    sound: str
+    """One line: rate of the recordings and of the voice, frames, and what the limits drop."""
     clips: int
     """In the cache, training and validation."""
     validation_clips: int
@@ -106,6 +108,7 @@ def prepare_corpus(
         folder=location.folder,
         fingerprint=cache.fingerprint,
         sample_rate=cache.mel.sample_rate,
+        sound=describe_sound(cache, config, location.rates["rate"]),
         clips=cache.num_clips,
         validation_clips=int(cache.is_validation.sum()),
         speech_seconds=float(cache.frame_counts.sum(dtype=np.int64)) / cache.mel.frames_per_second,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.manifest import Rejection, Utterance, read_splits
 
@@ -35,7 +35,7 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
     chosen = folder if folder is not None else config.train_data
     root = Path(chosen) if chosen is not None else bundled_corpus()
-    train, held_out = read_splits(root, config.language, config.validation_share, config.val_data)
+    train, held_out = read_splits(root, config.language or DEFAULT_LANGUAGE, config.validation_share, config.val_data)
     rejections = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
     training_clips, validation_clips = list(train.utterances), list(held_out.utterances)
     if held_out.folder != train.folder:  # two folders may use the same names for different clips

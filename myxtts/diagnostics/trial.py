@@ -23,6 +23,7 @@ from myxtts.runtime.timers import Stage, StepSummary, summarize
 from myxtts.training.display import Display
 from myxtts.training.steps import learning_kind
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.transfer import settle_start
 
 COLD_STEPS = 2
 """Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
@@ -53,6 +54,7 @@ class Trial:
 @contextlib.contextmanager
 def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
     """The real trainer on a configuration, quiet, with its checkpoints in a folder that is removed afterwards."""
+    config = settle_start(config)  # the network and the mels of the user's run, without its weights
     with tempfile.TemporaryDirectory(prefix="myxtts-trial-") as folder:
         training = dataclasses.replace(
             config.training, checkpoint_dir=folder, tensorboard_log_dir=None, init_from=None, on_retrace="warn"

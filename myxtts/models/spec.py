@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from myxtts.config.config import ModelConfig
+from myxtts.config.config import DEFAULT_SIZE, ModelConfig
 from myxtts.errors import ConfigError
 
 SIZES = {
@@ -54,14 +54,15 @@ class ModelSpec:
     ) -> ModelSpec:
         """The spec of a configured size for a corpus; a `ConfigError` if its dimensions do not fit each other."""
         given = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
-        dimensions = SIZES[given.pop("size")] | given
+        size = DEFAULT_SIZE if config.size == "auto" else config.size
+        dimensions = SIZES[size] | {name: value for name, value in given.items() if name != "size"}
         channels, heads = dimensions["text_channels"], dimensions["text_heads"]
         if channels % (2 * heads):
             suggested = -(-channels // (2 * heads)) * 2 * heads
             raise ConfigError(
                 f"model.text_channels must be a multiple of twice model.text_heads. Received: {channels} channels and {heads} "
-                f"heads (model.size {config.size} sets what is null). Try model.text_channels: {suggested}, or "
-                f"model.text_heads: {SIZES[config.size]['text_heads']}."
+                f"heads (model.size {size} sets what is null). Try model.text_channels: {suggested}, or "
+                f"model.text_heads: {SIZES[size]['text_heads']}."
             )
         return cls(
             num_symbols=num_symbols,

@@ -19,7 +19,8 @@ def announce_run(trainer: XTTSTrainer) -> None:
         "XLA": _compiled_parts(trainer),
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
-        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.mel.sample_rate} Hz, {cache.front_end_kind}",
+        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
+        "Sound": trainer.corpus.sound,
         "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",

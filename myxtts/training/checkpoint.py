@@ -93,19 +93,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 
 def load_checkpoint(folder: Path) -> Checkpoint:
     """Read one checkpoint folder; anything missing, cut off or foreign is a `CheckpointError`."""
+    state = read_state(folder)
     try:
-        state = json.loads((folder / STATE_NAME).read_text(encoding="utf-8"))
         content = (folder / ARRAYS_NAME).read_bytes()
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{folder} is not a whole checkpoint ({error}). Expected a folder with {STATE_NAME} and {ARRAYS_NAME}, "
-            "such as checkpointsmain/step-00001000."
-        ) from None
-    if not isinstance(state, dict) or state.get("format_version") != FORMAT_VERSION:
-        version = state.get("format_version") if isinstance(state, dict) else None
-        raise CheckpointError(
-            f"{folder} has checkpoint format {version}; this version of MyXTTS reads {FORMAT_VERSION}."
-        )
+    except OSError as error:
+        raise _not_whole(folder, error) from None
     if zlib.crc32(content) != state.pop("arrays_crc32", None):
         raise CheckpointError(
             f"{folder / ARRAYS_NAME} is damaged: its checksum does not fit. Remove the folder; the one before is used."
@@ -117,6 +109,27 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         return Checkpoint(**state)
     except (TypeError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{folder} does not hold what a checkpoint holds: {error}.") from None
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What a checkpoint folder says of itself: `Checkpoint` without its arrays, which are not read."""
+    try:
+        state = json.loads((folder / STATE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _not_whole(folder, error) from None
+    if not isinstance(state, dict) or state.get("format_version") != FORMAT_VERSION:
+        version = state.get("format_version") if isinstance(state, dict) else None
+        raise CheckpointError(
+            f"{folder} has checkpoint format {version}; this version of MyXTTS reads {FORMAT_VERSION}."
+        )
+    return state
+
+
+def _not_whole(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} is not a whole checkpoint ({error}). Expected a folder with {STATE_NAME} and {ARRAYS_NAME}, "
+        "such as checkpointsmain/step-00001000."
+    )
 
 
 def folder_of_step(folder: Path, step: int) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
-from myxtts.data.limits import resolved_max_mel_frames, usable_clips
+from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_clips
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
 from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
@@ -37,6 +37,8 @@ class TrainingCorpus:
     """None if no clip is held out."""
     max_mel_frames: int
     data_folder: Path
+    sound: str
+    """One line: rate of the recordings and of the voice, frames, and what the limits drop."""
     set_aside: str
     """One line: how many clips cannot be used, by reason."""
     report: PrepareReport | None
@@ -94,7 +96,8 @@ def open_corpus(
     set_aside = (
         summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
     )
-    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, set_aside, report)
+    sound = describe_sound(cache, data, np.array([cache.mel.sample_rate])) if report is None else report.sound
+    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, sound, set_aside, report)
 
 
 def _opened(

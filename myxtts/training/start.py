@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.mel import MelSpec
-from myxtts.errors import CheckpointError
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice
-from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
+from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.state import TrainState
-from myxtts.training.transfer import Transfer, map_weights
-
-BUNDLED = "bundled"
-"""Stands for the voice that comes with the package in `init_from`."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Weights of another network, and what they mean."""
-
-    weights: dict[str, np.ndarray]
-    mel: MelSpec
-    symbols: list[str]
-    languages: list[str]
+from myxtts.training.transfer import Origin, Transfer, locate_origin, map_weights, read_origin
 
 
 def start_weights(
@@ -41,58 +24,55 @@ def start_weights(
         model.mel_mean.assign(mean)
         model.mel_deviation.assign(deviation)
     else:
-        transfer = _transfer(_read_source(Path(init_from)), init_from, state, corpus)
+        origin = read_origin(init_from)
+        transfer = _transfer(origin, state, corpus)
         for name, variable in model.weights_by_name().items():
             variable.assign(transfer.weights[name])
-        announce(_told(init_from, transfer))
+        for line in _describe(origin, transfer):
+            announce(line)
     if state.keeps_average:
         state.average.assign(state.layout.join(state.weights))
 
 
-def _transfer(source: Source, init_from: str, state: TrainState, corpus: TrainingCorpus) -> Transfer:
+def _transfer(origin: Origin, state: TrainState, corpus: TrainingCorpus) -> Transfer:
     cache = corpus.cache
-    if source.mel != cache.mel:
-        raise CheckpointError(
-            f"{init_from} was trained on other mels than this corpus gives. Received: {source.mel}. "
-            f"Expected: {cache.mel}. Set the mel fields of data: (sample_rate among them) to the voice's."
-        )
-    transfer = map_weights(
-        source.weights,
+    symbols, weights = _read_weights(origin.name)
+    return map_weights(
+        weights,
         {name: variable.numpy() for name, variable in state.model.weights_by_name().items()},
-        source.symbols,
+        symbols,
         cache.symbols.to_list(),
-        source.languages,
+        origin.languages,
         cache.languages,
     )
-    if len(transfer.kept_as_initialised) > len(transfer.weights) // 2:
-        raise CheckpointError(
-            f"{init_from} has another size than this network: {len(transfer.kept_as_initialised)} of "
-            f"{len(transfer.weights)} weights differ in shape. Use the --model-size that it was trained with."
-        )
-    return transfer
 
 
-def _read_source(path: Path) -> Source:
-    if path == Path(BUNDLED):
-        path = bundled_voice()
+def _read_weights(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
+    """The symbols and the weights by name of a voice or a checkpoint."""
+    path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():
         voice = Voice.load(path)
         weights = {name: variable.numpy() for name, variable in voice.engine.model.weights_by_name().items()}
-        return Source(weights, voice.mel, voice.description.symbols, voice.description.languages)
-    checkpoint = load_checkpoint(resolve_checkpoint(path))
+        return voice.description.symbols, weights
+    checkpoint = load_checkpoint(path)
     kind = "average" if "average" in checkpoint.arrays else "weights"
-    corpus = checkpoint.corpus
-    return Source(
-        checkpoint.named_weights(kind), MelSpec.from_dict(corpus["mel"]), corpus["symbols"], corpus["languages"]
-    )
+    return checkpoint.corpus["symbols"], checkpoint.named_weights(kind)
 
 
-def _told(init_from: str, transfer: Transfer) -> str:
-    parts = [f"Starting from {init_from}"]
+def _describe(origin: Origin, transfer: Transfer) -> list[str]:
+    """What is taken over, and what is not, in lines for the user."""
+    parts = [
+        f"Starting from {origin.name} ({origin.size}, {origin.mel.sample_rate} Hz, {origin.text_symbols}, "
+        f"{', '.join(origin.languages)})"
+    ]
     if transfer.new_symbols:
         parts.append(f"new symbols: {' '.join(transfer.new_symbols)}")
-    if transfer.new_languages:
-        parts.append(f"new languages: {', '.join(transfer.new_languages)}")
     if transfer.kept_as_initialised:
         parts.append(f"{len(transfer.kept_as_initialised)} weights start fresh")
-    return "; ".join(parts)
+    lines = ["; ".join(parts)]
+    if transfer.new_languages:
+        lines.append(
+            f"This corpus has clips in {', '.join(transfer.new_languages)}, and {origin.name} was trained on "
+            f"{', '.join(origin.languages)}: symbols of the same name keep their weights, the language starts fresh."
+        )
+    return lines

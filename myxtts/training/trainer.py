@@ -44,6 +44,7 @@ from myxtts.training.state import TrainState
 from myxtts.training.step_watch import StepWatch
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
 from myxtts.training.summary import RunSummary, summarize_run
+from myxtts.training.transfer import settle_start
 from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice
 
 Evaluate = Callable[[Path], dict[str, float]]
@@ -77,7 +78,8 @@ class XTTSTrainer:
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"):
-            self.config, self.corpus = open_tuned_corpus(self.config, self.hardware, self.display.line)
+            config = settle_start(self.config, starts_anew)
+            self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line)
         config = self.config
         spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)

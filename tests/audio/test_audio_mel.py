@@ -1,12 +1,25 @@
 """The mel in NumPy and TensorFlow agrees with librosa on real speech, and has the clip's true length."""
 
+import re
+from pathlib import Path
+
 import librosa
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from myxtts.audio.files import read_audio, resample
-from myxtts.audio.mel import MelSpec, hz_to_mel, mel_filterbank, mel_numpy, mel_to_hz, num_frames
+from myxtts.audio.mel import (
+    HOP_LENGTHS,
+    HOPS_PER_WINDOW,
+    MelSpec,
+    hz_to_mel,
+    mel_filterbank,
+    mel_numpy,
+    mel_to_hz,
+    num_frames,
+    voice_rate,
+)
 from myxtts.audio.mel_tf import mel_tensorflow
 from myxtts.config.config import DataConfig
 from myxtts.data.corpora import bundled_corpus
@@ -19,6 +32,7 @@ SPECS = {
         16000, n_fft=1024, win_length=800, hop_length=200, n_mels=64, f_min=60.0, f_max=7600.0
     ),
     "22.05 kHz": MelSpec(22050, f_max=11025.0),
+    "default at 24 kHz": MelSpec.from_config(DataConfig(), 24000),
 }
 CLIPS = ("en_added", "en_vm-intro", "en_tt-weasels", "en_letters_f", "en_followme_sorry")
 
@@ -127,6 +141,59 @@ def test_spec_from_config_ends_at_half_the_sample_rate():
 def test_spec_from_config_refuses_a_band_above_half_the_sample_rate():
     with pytest.raises(ConfigError, match="4000"):
         MelSpec.from_config(DataConfig(mel_f_max=7600.0), 8000)
+
+
+def family(sample_rate, **changes):
+    return MelSpec.from_config(DataConfig(**changes), sample_rate)
+
+
+def test_sixteen_kilohertz_keep_the_mel_of_earlier_caches():
+    assert family(16000) == MelSpec(16000, n_fft=1024, win_length=1024, hop_length=256, n_mels=80, f_max=8000.0)
+
+
+@pytest.mark.parametrize("sample_rate", [8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000])
+def test_frames_follow_the_rate(sample_rate):
+    spec = family(sample_rate)
+    assert 12.5 <= 1000 / spec.frames_per_second <= 16
+    assert spec.n_fft == spec.win_length == HOPS_PER_WINDOW * spec.hop_length
+    assert spec.hop_length == HOP_LENGTHS.get(sample_rate, spec.hop_length)
+    assert spec.f_max == sample_rate / 2
+
+
+def test_the_documented_table_is_what_the_rates_give():
+    page = Path(__file__).parents[2] / "docs" / "data.md"
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {int(row[0]) for row in rows} >= set(HOP_LENGTHS)
+    for sample_rate, n_fft, hop_length, frame_ms in rows:
+        spec = family(int(sample_rate))
+        assert (str(spec.n_fft), str(spec.hop_length)) == (n_fft, hop_length)
+        assert f"{1000 / spec.frames_per_second:.1f}" == frame_ms
+
+
+@pytest.mark.parametrize(
+    ("recorded", "voice"),
+    [(8000, 8000), (16000, 16000), (22049, 22049), (22050, 24000), (24000, 24000), (44100, 24000), (48000, 24000)],
+)
+def test_recordings_at_22_kilohertz_and_above_become_24_kilohertz(recorded, voice):
+    assert voice_rate(recorded) == voice
+
+
+def test_a_given_length_is_kept_and_the_others_follow_the_rate():
+    assert family(16000, hop_length=200) == MelSpec(16000, hop_length=200)
+    assert family(16000, n_fft=512) == MelSpec(16000, n_fft=512, win_length=512)
+    assert family(16000, n_fft=2048) == MelSpec(16000, n_fft=2048)
+    assert family(16000, win_length=2000) == MelSpec(16000, n_fft=2000, win_length=2000)
+
+
+@pytest.mark.parametrize("changes", [{"hop_length": 1025}, {"win_length": 200}, {"mel_f_min": 9000.0}])
+def test_a_given_length_that_does_not_fit_the_rate_is_refused(changes):
+    with pytest.raises(ConfigError, match=r"16000 Hz"):
+        family(16000, **changes)
+
+
+def test_the_fields_of_a_spec_give_the_spec():
+    spec = SPECS["short window, band-limited"]
+    assert MelSpec.from_config(DataConfig(**spec.to_config()), spec.sample_rate) == spec
 
 
 def test_a_clip_without_samples_is_refused():

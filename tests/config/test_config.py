@@ -57,7 +57,7 @@ def test_all_problems_are_listed_in_one_error(tmp_path):
 
 
 def test_contradictory_values_are_all_listed(tmp_path):
-    text = "data:\n  hop_length: 2048\n  pad_to_fixed_length: true\n  plan: packed\n  min_seconds: 40.0\n"
+    text = "data:\n  win_length: 1024\n  hop_length: 2048\n  pad_to_fixed_length: true\n  plan: packed\n  min_seconds: 40.0\n"
     with pytest.raises(ConfigError, match="3 problems"):
         load_config(write(tmp_path, text))
 
@@ -217,3 +217,35 @@ def test_an_enormous_file_is_not_read(tmp_path):
 
 def test_a_file_name_with_a_nul_character_is_refused():
     assert "NUL" in refusal(Path("a\0b"))
+
+
+FLOATS = [
+    (section.name, field.name)
+    for section in dataclasses.fields(XTTSConfig)
+    for field in dataclasses.fields(section.default_factory)
+    if "float" in str(field.type) or "Float" in str(field.type) or "Fraction" in str(field.type)
+]
+
+
+def test_every_float_is_checked():
+    assert {("data", "mel_f_min"), ("data", "log_floor"), ("training", "learning_rate")} < set(FLOATS)
+
+
+@pytest.mark.parametrize("written", [".inf", "-.inf", ".nan", "1e400"])
+@pytest.mark.parametrize(("section", "field"), FLOATS)
+def test_a_float_that_is_not_finite_is_refused(tmp_path, section, field, written):
+    with pytest.raises(ConfigError, match=rf"{section}\.{field}: must be"):
+        load_config(write(tmp_path, f"{section}:\n  {field}: {written}\n"))
+
+
+@pytest.mark.parametrize("seed", [2**31, 2**63, 2**200])
+def test_a_seed_that_random_generators_cannot_take_is_refused(seed):
+    with pytest.raises(ConfigError, match=r"training\.seed: must be less than or equal to 2147483647\."):
+        parse_config({"training": {"seed": seed}})
+
+
+def test_the_largest_seed_orders_clips():
+    from myxtts.data.order import shuffled
+
+    seed = parse_config({"training": {"seed": 2**31 - 1}}).training.seed
+    assert sorted(shuffled(5, seed, 0).tolist()) == [0, 1, 2, 3, 4]

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tiny_corpus import make_corpus, tiny_config, write_tone
 
 from myxtts.audio.files import load_clip
+from myxtts.audio.mel import MelSpec
 from myxtts.data.cache import open_cache
 from myxtts.data.feed import Feed, SegmentReader, validation_batches
 from myxtts.data.plan import build_plan
@@ -134,6 +135,13 @@ def test_recordings_that_cannot_be_decoded_while_training_are_listed(tmp_path):
     assert "clip001.wav" in str(caught.value)
     assert "clip002.wav" in str(caught.value)
     assert "clip000.wav" not in str(caught.value)
+
+
+def test_recordings_decoded_while_training_keep_their_rate(tmp_path):
+    for clip_id in make_corpus(tmp_path, count=2):
+        write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=22050)
+    table = open_recordings(tiny_config(train_data=str(tmp_path), preprocessing_mode="runtime"))
+    assert table.mel == MelSpec.from_config(tiny_config(), 22050)
 
 
 def test_silence_is_cut_and_loudness_levelled_as_for_the_cache(tmp_path):

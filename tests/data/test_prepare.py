@@ -177,6 +177,16 @@ def test_limits_of_length_do_not_touch_the_cache(corpus):
     assert "longer than max_text_length" in strict.summary_of_rejections()
 
 
+def test_recordings_at_high_rates_become_a_voice_at_24_kilohertz_together(tmp_path):
+    lines = make_corpus(tmp_path, 5)  # two at 16 kHz: the most frequent single rate
+    for clip_id, rate in zip(list(lines)[:3], (22050, 44100, 48000), strict=True):
+        write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=rate)
+    report = prepare(tmp_path)
+    assert report.sample_rate == 24000
+    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and 1 other rates → voice at 24000 Hz;")
+    assert report.sound.endswith("; 0 of 5 clips are longer and dropped")
+
+
 def test_automatic_sample_rate_is_the_most_frequent_one(tmp_path):
     lines = make_corpus(tmp_path, 2)
     for name in ("slow1", "slow2", "slow3"):

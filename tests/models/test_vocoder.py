@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.config.config import DataConfig
 from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
 
 SPEC = MelSpec(16000)
@@ -82,6 +83,7 @@ def test_silence_stays_silent():
     [
         MelSpec(22050, n_fft=1024, win_length=800, hop_length=200, n_mels=80, f_max=8000.0),
         MelSpec(8000, n_fft=512, win_length=400, hop_length=150, n_mels=40, f_min=50.0, f_max=4000.0),
+        *(MelSpec.from_config(DataConfig(), rate) for rate in (8000, 24000, 44100)),
     ],
 )
 def test_any_mel_definition_is_vocoded(spec):

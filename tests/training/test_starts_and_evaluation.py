@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from myxtts.errors import CheckpointError, MyXTTSError
+from myxtts.errors import CheckpointError, ConfigError, MyXTTSError
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import make_corpus, write_metadata
+from tests.data.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 
@@ -51,11 +51,23 @@ def test_new_symbols_start_fresh_and_known_ones_keep_their_rows(finished, tmp_pa
     np.testing.assert_array_equal(weights_of(trainer)[table][new], old.named_weights("average")[table][known])
 
 
+def test_a_corpus_at_another_rate_and_in_another_language_is_prepared_for_the_source(finished, tmp_path):
+    lines = make_corpus(tmp_path / "corpus", 12)
+    for clip_id in lines:
+        write_tone(tmp_path / "corpus" / "wavs" / f"{clip_id}.wav", rate=44100)
+    config = small_config(tmp_path / "corpus", tmp_path / "run", {"language": "de"}, init_from=str(finished))
+    trainer = XTTSTrainer(config, display=quiet_display())
+    trainer.feed.close()
+    assert trainer.corpus.cache.mel.to_dict() == load_checkpoint(newest_checkpoint(finished)).corpus["mel"]
+    assert trainer.corpus.sound.startswith("recordings at 44100 Hz → voice at 16000 Hz;")
+    assert f"This corpus has clips in de, and {finished} was trained on en" in text_of(trainer.display)
+
+
 def test_a_source_of_another_size_or_of_nothing_is_told(corpus, finished, tmp_path):
     other = small_config(corpus, tmp_path / "run", init_from=str(tmp_path / "nothing"))
     with pytest.raises(CheckpointError, match="nothing"):
         XTTSTrainer(other, display=quiet_display())
-    with pytest.raises(MyXTTSError, match=r"model-size|mels"):
+    with pytest.raises(ConfigError, match=r"model\.text_channels: 16; bundled was trained with 144"):
         XTTSTrainer(small_config(corpus, tmp_path / "run", init_from="bundled"), display=quiet_display())
 
 
