@@ -16,6 +16,7 @@ from myxtts.runtime.printable import printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
+    from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 MOST_LINES = 30
@@ -130,11 +131,19 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
         "symbols": f"{len(description.symbols)} {description.front_end['kind']}",
         "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
         "size": f"{megabytes:.1f} MB",
+        "trained on": _trained_on(description.training_split),
         "licence": _first_line(description.licence) or "not stated",
         **({"in full": str(full_text)} if full_text is not None else {}),
         "attribution": description.attribution or "not stated",
         "written by": f"{description.written_by:.{LONGEST_FACT}}",
     }
+
+
+def _trained_on(split: TrainingSplit | None) -> str:
+    if split is None:
+        return "not recorded"
+    more = "" if split.is_complete else ", and on others that are not recorded"
+    return f"{split.num_training_texts:,} texts; {split.num_held_out_clips:,} clips were held out{more}"
 
 
 def _first_line(licence: str) -> str:

@@ -77,6 +77,8 @@ class Voice:
         self.speakers = tuple(description.speakers)
         self.mel = engine.mel
         self.sample_rate = engine.mel.sample_rate
+        self.trim_silence_db = description.trim_silence_db
+        self.loudness_db = description.loudness_db
         self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
         id_of = self._tokenizer.symbols.id_of

@@ -29,11 +29,13 @@ from myxtts.models.spec import ModelSpec
 from myxtts.runtime.disk import cause_of
 from myxtts.runtime.files import open_regular_file, read_regular_file
 from myxtts.runtime.printable import printable
+from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
 
 FORMAT = "myxtts-voice"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 added `training_split`."""
 DESCRIPTION_NAME = "voice.json"
 WEIGHTS_NAME = "weights.npz"
 LICENCE_NAME = "LICENSE"
@@ -95,6 +97,8 @@ class VoiceDescription:
     attribution: Annotated[str, Field(max_length=100_000)] = ""
     about: Annotated[dict[Name, Fact], Field(max_length=100)] = Field(default_factory=dict)
     """Where it comes from: training steps and the like; shown, never used."""
+    training_split: TrainingSplit | None = None
+    """What it was trained on; None in voices of format 1."""
     format: Literal["myxtts-voice"] = FORMAT
     format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
     written_by: str = f"myxtts {myxtts.__version__}"
@@ -170,6 +174,8 @@ def check_description(description: VoiceDescription) -> None:
         raise VoiceError(
             f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
         )
+    if description.training_split is not None:
+        description.training_split.check()
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
             f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
