@@ -101,12 +101,13 @@ def locate_shared_cache(
     folder = data_folder if data_folder is not None else config.train_data
     if config.cache_dir is not None or folder is None:
         return None
-    root = root_next_to(Path(folder).expanduser().resolve())
-    if not root.is_dir() or can_be_written(root):
+    root = root_next_to(Path(os.path.expanduser(folder)))
+    if not os.path.isdir(root) or can_be_written(root):
         return None
     source = read_source(config, folder)
-    rates, _, num_kept = _known_rates(_file_keys(source), root / RATES_NAME)
-    if not num_kept:
+    root = root_next_to(source.folder)
+    rates, is_known, _ = _known_rates(_file_keys(source), root / RATES_NAME)
+    if not is_known.any():
         return None
     location = _location(config, source, front_end, root, rates)
     return location if (location.folder / HEADER_NAME).is_file() else None

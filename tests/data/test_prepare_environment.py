@@ -87,6 +87,14 @@ def test_a_cache_that_another_user_made_is_used_while_it_is_up_to_date(corpus, t
     assert report.clips == 2
 
 
+def test_a_damaged_cache_of_another_user_is_not_used(corpus, tmp_path, monkeypatch):
+    theirs = prepare_corpus(tiny_config(), corpus)
+    (theirs.folder / "cache.json").write_text("{", encoding="utf-8")
+    monkeypatch.setattr(cache_location, "can_be_written", lambda folder: corpus not in (folder, *folder.parents))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert prepare_corpus(tiny_config(), corpus).folder.is_relative_to(tmp_path / "mine")
+
+
 def run_command(arguments, **environment):
     """In a process of its own, with nothing of this one's environment but what Python needs."""
     package = str(Path(cache_location.__file__).parents[2])
