@@ -151,11 +151,15 @@ def find_cache(
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
     front_end = build_front_end(config.text_symbols, config.lexicon)
-    with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
-    if (location.folder / HEADER_NAME).exists():
-        return location
-    return locate_shared_cache(config, data_folder, front_end) or location
+    shared = locate_shared_cache(config, data_folder, front_end)
+    try:
+        with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+            location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
+    except CacheError:  # no place for a cache of this user's own
+        if shared is None:
+            raise
+        return shared
+    return shared if shared is not None and not (location.folder / HEADER_NAME).exists() else location
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def test_a_cache_that_another_user_made_is_used_while_it_is_up_to_date(corpus, t
     assert report.rejections == theirs.rejections
     assert {path: path.stat().st_mtime_ns for path in corpus.rglob("*")} == before
     assert not (tmp_path / "mine").exists()
+    assert cache_location.find_cache(tiny_config(), corpus).folder == theirs.folder
 
     write_tone(corpus / "wavs" / "new.wav")
     write_metadata(corpus, {"clip000": "one", "new": "two"})
