@@ -14,6 +14,7 @@ from tests.training.small_runs import SMALL_NETWORK
 PROMISED = {
     "--train-data D": ("data.train_data", "D"),
     "--val-data V": ("data.val_data", "V"),
+    "--cache-dir D": ("data.cache_dir", "D"),
     "--checkpoint-dir C": ("training.checkpoint_dir", "C"),
     "--epochs 7": ("training.epochs", 7),
     "--batch-size 5": ("data.batch_size", 5),
