@@ -293,7 +293,10 @@ def clips_of(source: Source) -> Clips:
 
 def unchanged_outcome(location: CacheLocation) -> Outcome | None:
     """What `prepare` would return if it had nothing to do; None if it has. Nothing is written, so no lock is needed."""
-    base = open_base(location)
+    try:
+        base = open_base(location)
+    except CacheError:  # damaged, and not by this user's `prepare`
+        base = None
     if base is None:
         return None
     notes = read_notes(base.folder / base.header["notes_file"])
