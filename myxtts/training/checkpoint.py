@@ -49,10 +49,10 @@ class Checkpoint:
     """What the weights mean: model spec, mel, symbols, front end, languages, speakers, licence, cache fingerprint."""
     progress: dict[str, Any] = field(default_factory=dict)
     """Best validation, patience and plateau counters."""
-    hardware: dict[str, str] = field(default_factory=dict)
-    """What it was computed on (`Hardware.facts`); empty in checkpoints of 0.1.0."""
     plan_fingerprint: str = ""
     """`Plan.fingerprint` of the batch order; empty in checkpoints of 0.1.0."""
+    hardware: dict[str, str] = field(default_factory=dict)
+    """What it was computed on (`Hardware.facts`); empty in checkpoints of 0.1.0."""
     format_version: int = FORMAT_VERSION
 
     def with_position(self, position: tuple[int, int]) -> Checkpoint:

@@ -68,8 +68,10 @@ class Display:
         if not self.console.is_interactive:
             self._lines = LineProgress(self.line)
             self.advance(first_step)
-            yield
-            self._lines = None
+            try:
+                yield
+            finally:
+                self._lines = None
             return
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -81,10 +83,12 @@ class Display:
             console=self.console,
             refresh_per_second=2,
         )
-        with self._bar:
-            self._task = self._bar.add_task("training", total=total_steps, completed=first_step, figures="")
-            yield
-        self._bar = None
+        try:
+            with self._bar:
+                self._task = self._bar.add_task("training", total=total_steps, completed=first_step, figures="")
+                yield
+        finally:
+            self._bar = None
 
     def advance(self, step: int) -> None:
         """Report the steps that are done; cheap."""
@@ -105,8 +109,10 @@ class Display:
             self._bar.update(self._task, figures=self._figures)
 
     def table(self, title: str, rows: Mapping[str, str]) -> None:
-        """Two columns."""
+        """Two columns; a value that is too wide for the console, such as a path, is wrapped, never cut."""
         table = Table(title=title, show_header=False, title_justify="left")
+        table.add_column()
+        table.add_column(overflow="fold")
         for name, value in rows.items():
             table.add_row(name, value)
         self.console.print(table)

@@ -218,6 +218,8 @@ class XTTSTrainer:
             self.step += 1
             self.place.step = self.step
             self._note_step(metrics, batches)
+            if finished is not None:
+                self.recorder.show_first_steps(finished)
             if self._run_events():
                 self.recorder.resume_clock()
             if (reason := self._reason_to_stop(stop, started, finished)) is not None:
@@ -385,10 +387,8 @@ class XTTSTrainer:
         if not self.hardware.is_chief:
             return None
         with self.timers.stage("checkpoint"):
-            place = (self.feed.position, self.plan_fingerprint)
-            snapshot = take_snapshot(
-                self.state, self.config, self.facts, self.progress, *place, hardware=self.hardware.facts()
-            )
+            place, hardware = (self.feed.position, self.plan_fingerprint), self.hardware.facts()
+            snapshot = take_snapshot(self.state, self.config, self.facts, self.progress, *place, hardware)
             folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder

@@ -130,3 +130,11 @@ def test_the_table_has_one_line_for_each_row_and_spoken_sample():
     assert "samples/two.wav" in text
     assert "1, and 2 that lowered the loss scale" in text
     assert "0.5000" in text
+
+
+def test_a_path_that_is_wider_than_the_console_is_shown_whole():
+    display = Display(Console(file=io.StringIO(), width=40))
+    path = "/a/long/folder/of/a/run/" + "x" * 60 + ".wav"
+    display.table("What was measured", {"Checkpoint": path})
+    cells = [line.split("│")[2].strip() for line in text_of(display).splitlines() if "│" in line]
+    assert "".join(cells) == path

@@ -190,7 +190,7 @@ def test_steps_beyond_the_whole_numbers_of_float32_are_kept(tmp_path):
     before.step.assign(16_777_217)
     before.updates.assign(2**40 + 1)
     before.rate_factor.assign(0.1)
-    saved = take_snapshot(before, XTTSConfig(), {}, Progress(), (0, 0), "")
+    saved = take_snapshot(before, XTTSConfig(), {}, Progress(), (0, 0), "", {})
     apply_snapshot(after, load_checkpoint(save_checkpoint(tmp_path, saved)), print)
     assert (int(after.step.numpy()), int(after.updates.numpy())) == (16_777_217, 2**40 + 1)
     assert after.rate_factor.numpy() == before.rate_factor.numpy()
