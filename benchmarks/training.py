@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = measure_cold_starts(Path(folder))
+        figures |= measure_paths(Path(folder))
         figures |= measure_plans(Path(folder))
         figures |= measure_long_run(Path(folder), arguments.steps)
     print_table(figures)
@@ -79,6 +81,56 @@ def measure_cold_starts(folder: Path) -> dict:
     }
 
 
+def measure_paths(folder: Path) -> dict:
+    """Useful frames per second with oneDNN and without it: two processes that take turns."""
+    from benchmarks.harness import interleaved, ratio
+
+    code = "import sys; from benchmarks.training import serve_rounds; serve_rounds(sys.argv[1])"
+    children = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", code, str(folder / f"onednn-{setting}")],
+            env=os.environ | {"TF_ENABLE_ONEDNN_OPTS": setting},
+            cwd=Path(__file__).parents[1],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name, setting in (("with oneDNN", "1"), ("without oneDNN", "0"))
+    }
+    facts = {name: json.loads(child.stdout.readline()) for name, child in children.items()}
+
+    def ask(child: subprocess.Popen) -> float:
+        child.stdin.write("round\n")
+        child.stdin.flush()
+        return float(child.stdout.readline())
+
+    rates = interleaved({name: lambda child=child: ask(child) for name, child in children.items()}, ROUNDS)
+    for child in children.values():
+        child.stdin.close()
+        child.wait()
+    found = ratio(rates, "without oneDNN", "with oneDNN")
+    return {
+        "instruction_set": facts["with oneDNN"]["instruction_set"],
+        "convolution": facts["with oneDNN"]["convolution"],
+        "convolution_without_onednn": facts["without oneDNN"]["convolution"],
+        "without_onednn_vs_with": found.median,
+        "_paths": found,
+    }
+
+
+def serve_rounds(folder: str) -> None:
+    """In a child process: print what the steps run on, then the rate of one round for every line that is read."""
+    from myxtts.runtime.startup import start_tensorflow
+
+    start_tensorflow()
+    contender = Contender(Path(folder))
+    print(json.dumps(contender.trainer.hardware.facts()), flush=True)
+    for _ in sys.stdin:
+        contender.run_round()
+        print(contender.rates[-1], flush=True)
+    contender.trainer.feed.close()
+
+
 def make_trainer(folder: Path, **overrides):
     import io
 
@@ -101,19 +153,23 @@ class Contender:
         self.trainer = make_trainer(folder, **overrides)
         self.retraces = retraces
         self.rates: list[float] = []
+        self.busy_cores: list[float] = []
         self.trainer.warm_up_training()
         self.trainer.steps.learn([next(self.trainer.feed)]).numpy()
 
     def run_round(self) -> None:
         """Useful frames per second of a few steps; with `retraces`, the function is built anew every few steps."""
         steps, frames, started = self.trainer.steps, 0.0, time.perf_counter()
+        cpu_seconds = time.process_time()
         for number in range(STEPS_PER_ROUND):
             if self.retraces and number % STEPS_BETWEEN_RETRACES == 0:
                 steps.functions.clear()
             batch = next(self.trainer.feed)
             steps.learn([batch]).numpy()
             frames += float(batch.mel_lengths.numpy().sum())
-        self.rates.append(frames / (time.perf_counter() - started))
+        seconds = time.perf_counter() - started
+        self.rates.append(frames / seconds)
+        self.busy_cores.append((time.process_time() - cpu_seconds) / seconds)
 
 
 def measure_plans(folder: Path) -> dict:
@@ -163,6 +219,9 @@ def measure_plans(folder: Path) -> dict:
         "flops_share_total": statistics.median(shares),
         "flops_share_useful": statistics.median(shares) * useful,
         "parameters": trainer.state.layout.size,
+        "busy_cores": statistics.median(default.busy_cores),
+        "cores": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count(),
+        "_busy_cores": default.busy_cores,
         "_ratios": ratios,
         "_gflops": (statistics.median(products) / 1e9, flops / 1e9),
         "_shares": shares,
@@ -210,6 +269,13 @@ def print_table(figures: dict) -> None:
     product, step = figures["_gflops"]
     ratios = figures["_ratios"]
     rows = [
+        ("instruction set", figures["instruction_set"], f"convolution {figures['convolution']}"),
+        (
+            "useful frames/s, without oneDNN against with it",
+            f"{figures['without_onednn_vs_with']:.2f}x",
+            f"{figures['_paths']}, convolution {figures['convolution_without_onednn']}",
+        ),
+        ("busy cores", f"{figures['busy_cores']:.2f} of {figures['cores']}", spread(figures["_busy_cores"])),
         ("useful frames/s, default against fixed", f"{figures['default_vs_fixed']:.2f}x", spread(ratios["fixed"])),
         ("  what the useful shares promise", f"{figures['promised_vs_fixed']:.2f}x", ""),
         (

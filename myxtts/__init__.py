@@ -7,5 +7,8 @@ __version__ = "0.1.0"
 # Read by TensorFlow when it is first imported. Batches of several megabytes are allocated for every step; without the
 # pooling allocator each one is paid for in page faults (3–4x on the loader, benchmarks/loader.py).
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
+# oneDNN has the gradient of a dilated convolution, and is on by default only on processors with AVX512-VNNI, AVX-VNNI or AMX.
+# Where it stays off, the convolution is a matrix product (models/convolution.py).
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # TensorFlow's C++ start-up notices bury our own lines. A user's own setting wins.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

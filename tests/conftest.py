@@ -26,3 +26,16 @@ def bundled_cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bundled-cache")
     report = prepare_corpus(DataConfig(cache_dir=str(folder)))
     return open_cache(report.folder)
+
+
+@pytest.fixture(scope="session")
+def tone_corpus(tmp_path_factory):
+    """A dozen tones of five lengths, prepared; a configuration for it comes from `small_config`."""
+    from myxtts.data.prepare import prepare_corpus
+    from tests.data.tiny_corpus import make_corpus
+    from tests.training.small_runs import small_config
+
+    folder = tmp_path_factory.mktemp("tones")
+    make_corpus(folder, 12)
+    prepare_corpus(small_config(folder, folder).data)
+    return folder

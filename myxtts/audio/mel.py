@@ -39,7 +39,8 @@ HOPS_PER_WINDOW = 4
 
 @dataclass(frozen=True)
 class MelSpec:
-    """The numbers that define a mel. Two equal specs give equal mels."""
+    """The numbers that define a mel. Two equal specs give equal mels. The defaults are those of 16 kHz; `from_config` gives
+    those of another rate."""
 
     sample_rate: int
     n_fft: int = 1024

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from myxtts.commands.language import language_code
 from myxtts.errors import CorpusError
 from myxtts.runtime.progress import open_progress
 
@@ -30,7 +31,7 @@ def number_or_auto(text: str) -> int | str:
 DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--cache-dir": ("cache_dir", None, "where prepared clips are kept"),
     "--val-data": ("val_data", None, "folder of validation recordings"),
-    "--language": ("language", None, "language of clips whose metadata names none"),
+    "--language": ("language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
     "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
     "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
     "--sample-rate": (
@@ -62,8 +63,8 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
     folder = recipes.add_parser("folder", help="a folder of recordings with same-named .txt files")
     folder.add_argument("folder", metavar="FOLDER", help="recordings and texts, e.g. hello.wav and hello.txt")
     folder.add_argument("out", metavar="OUT", nargs="?", help="folder to write; default: metadata.csv into FOLDER")
-    folder.add_argument("--language", default="en", help="language of the texts; default: en")
-    folder.add_argument("--speaker", default="speaker", help="name of the speaker")
+    folder.add_argument("--language", type=language_code, default="en", help="language of the texts; default: en")
+    folder.add_argument("--speaker", help="name of the one speaker; default: the subfolders are speakers")
     folder.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
 
 
@@ -89,6 +90,8 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
     _say(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
     _say(f"speakers: {', '.join(summary.speakers)}")
+    for notice in summary.notices:
+        _say(notice)
     if summary.rejected:
         _say(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
@@ -97,6 +100,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
 def configure_prepare(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts prepare`."""
     _add_data_arguments(parser)
+    parser.add_argument("--retry", action="store_true", help="try clips again that an earlier run rejected")
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
@@ -106,7 +110,9 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     config = _data_config(arguments)
     try:
         with open_progress() as progress:
-            report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
+            report = prepare_corpus(
+                config, arguments.data, progress=progress, announce=progress.announce, retry=arguments.retry
+            )
     except KeyboardInterrupt:
         sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
         raise
@@ -128,6 +134,11 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")
     if report.rejections:
         _say(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if outcome.failed:
+        _say(
+            f"{len(outcome.failed)} of them may be usable (the disk, the memory or a killed process failed, not the clip): "
+            "run `myxtts prepare` again"
+        )
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
         _say(f"characters without a symbol: {shown}")
@@ -148,7 +159,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     with open_progress() as progress:
-        location = find_cache(config, arguments.data, progress)
+        location = find_cache(config, arguments.data, progress, announce=progress.announce)
         report = verify_and_fix_cache(
             location.folder,
             arguments.fix,
@@ -156,12 +167,18 @@ def run_verify(arguments: argparse.Namespace) -> int:
             data_folder=arguments.data,
             expected_settings=location.settings.to_dict(),
             progress=progress,
+            announce=progress.announce,
         )
     for problem in report.problems:
         _say(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
         more = f" and {len(report.damaged_ids) - SHOWN_IDS} more" if len(report.damaged_ids) > SHOWN_IDS else ""
         _say(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
+    if report.unfinished_clips is not None and not report.is_repaired:
+        _say(
+            f"`myxtts prepare` was interrupted after {report.unfinished_clips} new clips; run it again and it continues "
+            "from there"
+        )
     if report.is_clean:
         _say(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
@@ -192,7 +209,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
 
     config = _data_config(arguments)
     with open_progress() as progress:
-        report = prepare_corpus(config, arguments.data, progress=progress)
+        report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
     cache = open_cache(report.folder)
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)

@@ -7,6 +7,10 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -76,7 +80,7 @@ def _run_script(arguments: argparse.Namespace) -> int:
 
 
 def _run_retracing(arguments: argparse.Namespace) -> int:
-    config = _config(arguments)
+    config = _load_config_then_tensorflow(arguments)
     from myxtts.diagnostics.retracing import diagnose_retracing
 
     diagnosis = diagnose_retracing(config, arguments.steps, _announce)
@@ -90,6 +94,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "compilations_after_warmup": diagnosis.trial.since_warmup.compilations,
             "signatures_after_warmup": diagnosis.trial.since_warmup.signatures,
             "retraces": [str(retrace) for retrace in diagnosis.trial.retraces],
+            "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
         _write(arguments.json, json.dumps(figures, indent=1))
@@ -97,7 +102,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
 
 
 def _run_bottleneck(arguments: argparse.Namespace) -> int:
-    config = _config(arguments)
+    config = _load_config_then_tensorflow(arguments)
     from myxtts.diagnostics.pipeline import diagnose_bottleneck
 
     diagnosis = diagnose_bottleneck(config, arguments.num_batches, _announce)
@@ -110,6 +115,7 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "step_seconds": diagnosis.step_seconds,
             "stalls": asdict(diagnosis.stalls) if diagnosis.stalls is not None else None,
             "problems": diagnosis.problems,
+            "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
         _write(arguments.json, json.dumps(figures, indent=1))
@@ -163,7 +169,7 @@ def configure_benchmark(parser: argparse.ArgumentParser) -> None:
 
 def run_benchmark(arguments: argparse.Namespace) -> int:
     """Print the before/after table."""
-    config = _config(arguments)
+    config = _load_config_then_tensorflow(arguments)
     from rich.console import Console
     from rich.table import Table
 
@@ -180,12 +186,15 @@ def run_benchmark(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _config(arguments: argparse.Namespace):
-    """The configuration that file and flags give, before TensorFlow is loaded: a mistake in it is told at once."""
+def _load_config_then_tensorflow(arguments: argparse.Namespace) -> XTTSConfig:
+    """The configuration from file and flags; TensorFlow is imported after it, so that a mistake is reported at once."""
     from myxtts.commands.train import overrides_of
     from myxtts.config.load import load_config
+    from myxtts.runtime.startup import start_tensorflow
 
-    return load_config(arguments.config, overrides_of(arguments))
+    config = load_config(arguments.config, overrides_of(arguments))
+    start_tensorflow()
+    return config
 
 
 def _announce(line: str) -> None:

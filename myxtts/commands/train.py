@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from myxtts.commands.language import language_code
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 FLAGS = {
     "--train-data": ("data.train_data", str, "folder of recordings with metadata.csv (default: the bundled corpus)"),
     "--val-data": ("data.val_data", str, "folder of validation recordings"),
+    "--language": ("data.language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
+    "--sample-rate": ("data.sample_rate", "auto or int", "Hz that recordings are resampled to, or auto"),
+    "--cache-dir": ("data.cache_dir", str, "folder for prepared clips (default: next to the recordings)"),
     "--checkpoint-dir": ("training.checkpoint_dir", str, "folder of the run (default ./checkpointsmain)"),
     "--epochs": ("training.epochs", int, "passes over the clips"),
     "--max-steps": ("training.max_steps", int, "stop after this many steps"),

@@ -1,6 +1,6 @@
 """Where the cache of a corpus is, and what it must have been made with: configuration + folder in, `CacheLocation` out.
 
-The folder is `.myxtts/cache/<fingerprint>` beside the recordings; where those cannot be written to, and for the bundled corpus,
+The folder is `.myxtts/cache/<fingerprint>` next to the recordings; where that cannot be written, and for the bundled corpus,
 below the user's cache folder. Lengths and sample rates of the recordings are probed once and kept in `rates.npy`.
 """
 
@@ -15,24 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import HEADER_NAME, Cache, CacheSettings, open_cache, read_header, settings_differences
-from myxtts.data.cache_writer import write_array_atomically, write_error
+from myxtts.data.cache_writer import cache_lock, ignore_line, write_array_atomically, write_error
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.source import Source, read_source
-from myxtts.data.worker_pool import WorkerPool
+from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CacheError, CorpusError
+from myxtts.runtime.device import usable_cores
 from myxtts.text.tokenizer import FrontEnd, build_front_end
 
 RATES_NAME = "rates.npy"
 RATE = np.dtype([("key", "<u8"), ("samples", "<i8"), ("rate", "<i4")])
-"""A probed file: hash of its path, size and time; samples per channel; Hz (0: not readable)."""
+"""A probed file: hash of its path, size and time; samples per channel; Hz (0: not readable; never kept)."""
 PROBED_AT_ONCE = 64
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, what is done and what there is to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +48,14 @@ class CacheLocation:
 
 
 def user_cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/myxtts`, or `~/.cache/myxtts`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "myxtts"
+    """The user's folder for caches: `$XDG_CACHE_HOME/myxtts` or `~/.cache/myxtts` on Linux."""
+    try:
+        return platformdirs.user_cache_path("myxtts", appauthor=False)
+    except RuntimeError:  # neither HOME nor the user database names a folder
+        raise CacheError(
+            "This user has no home folder that a cache could be kept in (HOME is not set). Name a folder for it: "
+            "--cache-dir FOLDER, or data.cache_dir in the configuration file."
+        ) from None
 
 
 def cache_root(data_folder: Path, config: DataConfig) -> Path:
@@ -60,10 +64,23 @@ def cache_root(data_folder: Path, config: DataConfig) -> Path:
     place = hashlib.blake2b(os.fsencode(data_folder), digest_size=4).hexdigest()
     own = f"{data_folder.name or 'corpus'}-{place}"  # corpora that share a cache folder must not replace each other
     if config.cache_dir is not None:
-        return Path(config.cache_dir).expanduser() / own
-    if is_bundled(data_folder) or not os.access(data_folder, os.W_OK):
+        return Path(os.path.expanduser(config.cache_dir)) / own
+    beside = root_next_to(data_folder)
+    if is_bundled(data_folder) or not can_be_written(beside):
         return user_cache_folder() / own
+    return beside
+
+
+def root_next_to(data_folder: Path) -> Path:
+    """Where the caches of a corpus are by default."""
     return data_folder / ".myxtts" / "cache"
+
+
+def can_be_written(folder: Path) -> bool:
+    """Whether this user may write into a folder, or make it."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
 
 
 def is_bundled(data_folder: Path) -> bool:
@@ -74,13 +91,42 @@ def is_bundled(data_folder: Path) -> bool:
         return False
 
 
+def locate_shared_cache(
+    config: DataConfig, data_folder: str | Path | None, front_end: FrontEnd
+) -> CacheLocation | None:
+    """A published cache next to recordings that this user may not write, made by another user; None if there is none.
+
+    It serves only as it is: recordings that were never probed are not, and whoever uses it checks that it is up to date.
+    """
+    folder = data_folder if data_folder is not None else config.train_data
+    if config.cache_dir is not None or folder is None:
+        return None
+    root = root_next_to(Path(folder).expanduser().resolve())
+    if not root.is_dir() or can_be_written(root):
+        return None
+    source = read_source(config, folder)
+    rates, _, num_kept = _known_rates(_file_keys(source), root / RATES_NAME)
+    if not num_kept:
+        return None
+    location = _location(config, source, front_end, root, rates)
+    return location if (location.folder / HEADER_NAME).is_file() else None
+
+
 def locate_cache(
-    config: DataConfig, data_folder: str | Path | None, front_end: FrontEnd, pool: WorkerPool, progress: Progress
+    config: DataConfig,
+    data_folder: str | Path | None,
+    front_end: FrontEnd,
+    pool: WorkerPool,
+    progress: Progress,
+    announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
     """Read the corpus and resolve what is automatic (sample rate, symbols); nothing is prepared yet."""
     source = read_source(config, data_folder)
     root = cache_root(source.folder, config)
-    rates = probe_rates(source, root / RATES_NAME, pool, progress)
+    return _location(config, source, front_end, root, probe_rates(source, root / RATES_NAME, pool, progress, announce))
+
+
+def _location(config: DataConfig, source: Source, front_end: FrontEnd, root: Path, rates: np.ndarray) -> CacheLocation:
     sample_rate = common_voice_rate(rates["rate"]) if config.sample_rate == "auto" else config.sample_rate
     settings = CacheSettings(
         mel=MelSpec.from_config(config, sample_rate),
@@ -100,11 +146,15 @@ def find_cache(
     data_folder: str | Path | None = None,
     progress: Progress | None = None,
     workers: int | None = None,
+    announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
     front_end = build_front_end(config.text_symbols, config.lexicon)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        return locate_cache(config, data_folder, front_end, pool, progress or ignore_progress)
+        location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
+    if (location.folder / HEADER_NAME).exists():
+        return location
+    return locate_shared_cache(config, data_folder, front_end) or location
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:
@@ -116,7 +166,7 @@ def worker_count(config: DataConfig, workers: int | None = None) -> int:
     """Processes to use: as asked, as configured, or one for each core that this process may use."""
     if workers is not None:
         return workers
-    return config.num_workers if config.num_workers != "auto" else len(os.sched_getaffinity(0))
+    return config.num_workers if config.num_workers != "auto" else usable_cores()
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
@@ -154,27 +204,46 @@ def most_frequent_rate(rates: np.ndarray) -> int:
     return int(values[np.argmax(counts)])
 
 
-def probe_rates(source: Source, kept_path: Path, pool: WorkerPool, progress: Progress) -> np.ndarray:
-    """`RATE` of every utterance; only files that are new or changed are opened."""
-    found = np.zeros(len(source.utterances), RATE)
-    found["key"] = _file_keys(source)
-    known = _read_kept(kept_path)
-    places = np.searchsorted(known["key"], found["key"]).clip(max=max(0, len(known) - 1))
-    is_known = known["key"][places] == found["key"] if len(known) else np.zeros(len(found), bool)
-    found[is_known] = known[places[is_known]]
-    new = np.flatnonzero(~is_known)
-    paths = [str(source.utterances[number].path) for number in new]
-    for done, (place, head, _) in enumerate(pool.run("probe", paths, PROBED_AT_ONCE) if paths else (), 1):
-        if "rejected" not in head:
-            found["samples"][new[place]], found["rate"][new[place]] = head["samples"], head["rate"]
-        progress("looking at recordings", done, len(paths))
-    if len(new) or len(known) != len(np.unique(found["key"])):
-        try:
-            kept_path.parent.mkdir(parents=True, exist_ok=True)
-            write_array_atomically(kept_path, found[np.unique(found["key"], return_index=True)[1]])
-        except OSError as error:
-            raise write_error(kept_path.parent, error) from None
+def probe_rates(
+    source: Source,
+    kept_path: Path,
+    pool: WorkerPool,
+    progress: Progress,
+    announce: Callable[[str], None] = ignore_line,
+) -> np.ndarray:
+    """`RATE` of every utterance; only files that are new or changed, or could not be read before, are opened."""
+    keys = _file_keys(source)
+    found, is_known, num_kept = _known_rates(keys, kept_path)
+    if is_known.all() and num_kept == len(np.unique(keys)):
+        return found
+    with cache_lock(kept_path.parent, announce):
+        found, is_known, num_kept = _known_rates(keys, kept_path)  # another process may have probed them meanwhile
+        new = np.flatnonzero(~is_known)
+        paths = [str(source.utterances[number].path) for number in new]
+        for place, head, _ in pool.run("probe", paths, PROBED_AT_ONCE, "looking at recordings", progress):
+            if "rejected" not in head:
+                found["samples"][new[place]], found["rate"][new[place]] = head["samples"], head["rate"]
+        readable = found[found["rate"] > 0]  # a file that cannot be read today may be readable tomorrow
+        kept = readable[np.unique(readable["key"], return_index=True)[1]]
+        if len(kept) != num_kept or (found["rate"][new] > 0).any():
+            try:
+                write_array_atomically(kept_path, kept)
+            except OSError as error:
+                raise write_error(kept_path.parent, error) from None
     return found
+
+
+def _known_rates(keys: np.ndarray, kept_path: Path) -> tuple[np.ndarray, np.ndarray, int]:
+    """`RATE` of each key as far as it was probed before, which of them were, and how many are kept in the file."""
+    found = np.zeros(len(keys), RATE)
+    found["key"] = keys
+    kept = _read_kept(kept_path)
+    if not len(kept):
+        return found, np.zeros(len(keys), bool), 0
+    places = np.searchsorted(kept["key"], keys).clip(max=len(kept) - 1)
+    is_known = (kept["key"][places] == keys) & (kept["rate"][places] > 0)
+    found[is_known] = kept[places[is_known]]
+    return found, is_known, len(kept)
 
 
 def _file_keys(source: Source) -> np.ndarray:

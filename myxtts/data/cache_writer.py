@@ -7,17 +7,19 @@ that a failed write, a full disk or a power cut leaves the old cache as it was.
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import io
 import json
 import os
+import platform
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from myxtts.data.cache import (
     COLD_COLUMNS,
@@ -29,49 +31,71 @@ from myxtts.data.cache import (
 )
 from myxtts.errors import CacheError
 from myxtts.runtime.disk import is_full
+from myxtts.runtime.progress import duration
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
-LOCK_PATIENCE_SECONDS = 5.0
+HOLDER_NAME = "lock-holder.txt"
+"""Who has the lock: process and machine."""
+LOCK_POLL_SECONDS = 1.0
+LOCK_REMINDER_SECONDS = 60.0
+"""Between two announcements of a process that waits."""
 TEMPORARY_SUFFIX = ".tmp"
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP)
+"""Errors of a place, not of a disk: another folder helps, another try does not."""
+
+
+def ignore_line(line: str) -> None:
+    """For callers that print nothing."""
 
 
 @contextlib.contextmanager
-def cache_lock(folder: Path) -> Iterator[None]:
-    """Only one process writes into a cache folder; the kernel lets go of the lock however that process ends.
+def cache_lock(folder: Path, announce: Callable[[str], None] = ignore_line) -> Iterator[None]:
+    """Only one process writes into a cache folder; others wait for it, and announce for whom.
 
-    Another one is waited for a little: runs that start together on a prepared corpus look at it one after the other.
+    The system releases the lock however its process ends, so that a dead process blocks nobody.
     """
+    lock = FileLock(folder / LOCK_NAME)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        _acquire(lock, folder, announce)
     except OSError as error:
-        raise CacheError(
-            f"The cache folder cannot be written. Received: {folder} ({error.strerror}). Set data.cache_dir to a folder that can."
-        ) from None
+        raise write_error(folder, error) from None
     try:
-        _lock(descriptor, folder)
+        with contextlib.suppress(OSError):  # only for the message of those who wait
+            (folder / HOLDER_NAME).write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
-def _lock(descriptor: int, folder: Path) -> None:
-    deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+def _acquire(lock: FileLock, folder: Path, announce: Callable[[str], None]) -> None:
+    started, reminder_seconds = time.monotonic(), 0.0
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise CacheError(
-                    f"Another process is preparing or repairing the cache in {folder}. Wait for it, or stop it."
-                ) from None
-            time.sleep(0.05)
+            lock.acquire(timeout=LOCK_POLL_SECONDS, poll_interval=0.05)
+            return
+        except Timeout:
+            waited = time.monotonic() - started
+            if waited < reminder_seconds:
+                continue
+            announce(
+                f"Waiting for {_holder(folder)}, which is preparing or checking the cache in {folder}"
+                + (f" ({duration(waited)} so far)." if reminder_seconds else ".")
+            )
+            reminder_seconds = waited + LOCK_REMINDER_SECONDS
+
+
+def _holder(folder: Path) -> str:
+    try:
+        return (folder / HOLDER_NAME).read_text(encoding="utf-8", errors="replace")[:100] or "another process"
+    except OSError:
+        return "another process"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside, bring to the disk, rename: a reader sees the old file or the whole new one."""
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    """Write next to the file, bring to the disk, rename: a reader sees the old file or the whole new one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -97,6 +121,11 @@ def write_error(folder: Path, error: OSError) -> CacheError:
             f"The disk is full (or a quota is reached): {folder} cannot grow. What is prepared so far is kept, and the cache "
             "that was there before is intact. Free some space, or set data.cache_dir to another disk, and run `myxtts prepare` "
             "again: it continues where it stopped."
+        )
+    if error.errno in _NOT_ALLOWED:
+        return CacheError(
+            f"The cache cannot be written. Received: {folder} ({error.strerror}). Name a folder that can be written: "
+            "--cache-dir FOLDER, or data.cache_dir in the configuration file."
         )
     return CacheError(f"Writing the cache in {folder} failed: {error.strerror or error}. Run `myxtts prepare` again.")
 

@@ -44,6 +44,8 @@ class CorpusSummary:
     clips_by_language: dict[str, int]
     speakers: tuple[str, ...]
     rejected: tuple[Rejection, ...] = field(repr=False)
+    notices: tuple[str, ...] = ()
+    """What was guessed about the texts, such as an encoding: one sentence each."""
 
 
 def choose_held_out(lines: Sequence[Line], count: int) -> set[str]:
@@ -64,7 +66,10 @@ def choose_held_out(lines: Sequence[Line], count: int) -> set[str]:
     return {candidates[int((number + 0.5) * step)].id for number in range(count)}
 
 
-def finish_corpus(folder: Path, lines: list[Line], rejected: list[Rejection]) -> CorpusSummary:
+def finish_corpus(
+    folder: Path, lines: list[Line], rejected: list[Rejection], notices: Sequence[str] = ()
+) -> CorpusSummary:
+    """Write metadata.csv and rejected.csv, and sum up."""
     write_metadata(folder / "metadata.csv", lines)
     write_rejected_csv(folder / "rejected.csv", rejected)
     languages = sorted({line.language for line in lines})
@@ -75,6 +80,7 @@ def finish_corpus(folder: Path, lines: list[Line], rejected: list[Rejection]) ->
         clips_by_language={name: sum(line.language == name for line in lines) for name in languages},
         speakers=tuple(sorted({line.speaker for line in lines})),
         rejected=tuple(rejected),
+        notices=tuple(notices),
     )
 
 

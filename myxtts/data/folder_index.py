@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,11 @@ NEVER_AUDIO = (
     ".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".lab", ".textgrid", ".npy", ".npz", ".pt", ".xml", ".yaml", ".yml",
     ".html", ".pdf", ".log", ".srt", ".vtt", ".part", ".gz", ".zip", ".tar", ".py", ".db", ".doc", ".docx",
 )  # fmt: skip
+METADATA_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".txt")
+"""Lists of clips. Those at the top of the folder may be links to anywhere: a list is often kept apart from its recordings."""
 AUDIO_FOLDER = "wavs/"
+SPLIT_FOLDERS = frozenset({"train", "training", "test", "dev", "development", "val", "valid", "validation", "eval"})
+"""Subfolders that name a part of a corpus, not a speaker."""
 _RANK = {extension: rank for rank, extension in enumerate(AUDIO_EXTENSIONS)}
 
 
@@ -58,6 +63,8 @@ class FolderIndex:
                     real = os.path.realpath(entry.path)
                     if not real.startswith(inside):
                         index.links_out.append(relative)
+                        if not prefix and relative.lower().endswith(METADATA_EXTENSIONS) and entry.is_file():
+                            index.top_files.add(relative)
                         continue
                     if entry.is_dir() and real in visited:
                         continue
@@ -132,6 +139,18 @@ class FolderIndex:
             del unique[base]
         return unique
 
+    def local_name(self, name: str) -> str:
+        """A name as the folder knows it: an absolute path, also one of another machine, becomes the path of our recording."""
+        if name[:1] not in ("/", "\\") and name[1:2] != ":":
+            return name
+        path = name.replace("\\", "/")
+        inside = f"{self.root}/"
+        if path.startswith(inside):
+            return path.removeprefix(inside)
+        base = path.rpartition("/")[2]
+        found = self.find_audio(base) if base else None
+        return name if found is None else found
+
     def explain_missing(self, name: str, origin: str) -> tuple[str, str]:
         """Reason and detail of an id without a recording: nothing there, or a link out of the folder."""
         parts = name.replace("\\", "/").removeprefix("./").removeprefix(AUDIO_FOLDER).split("/")
@@ -165,3 +184,13 @@ class FolderIndex:
 def _composed(name: str) -> str:
     """One spelling of letters with accents: file names from macOS write them as two characters."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def speakers_by_folder(paths: Sequence[str]) -> list[str]:
+    """The speaker of each recording by its subfolder (`anna/1.wav` → anna); empty where recordings are not in subfolders.
+
+    Folders that all recordings share (`wavs/anna/…`) and names of splits (`train/`) are not speakers.
+    """
+    folders = [[part for part in path.split("/")[:-1] if part.lower() not in SPLIT_FOLDERS] for path in paths]
+    shared = len(os.path.commonprefix(folders)) if folders else 0
+    return [parts[shared] if len(parts) > shared else "" for parts in folders]

@@ -193,9 +193,13 @@ class RecordWriter:
         (self.folder / JOURNAL_NAME).unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the files; those that were made for nothing (the run failed before its first clip) are removed."""
         for file in (self._frames, self._tokens, self._journal):
             if file is not None:
                 file.close()
+        if self._journal is None and self.base_generation == 0 and not len(self.recovered):
+            for name in (self.frames_name, self.tokens_name):
+                (self.folder / name).unlink(missing_ok=True)
 
     def _keep(self) -> None:
         for file in (self._frames, self._tokens, self._journal):

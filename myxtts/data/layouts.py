@@ -1,47 +1,50 @@
-"""The four kinds of corpus folders: which one a folder is, and the lines that it holds for a split.
+"""The kinds of corpus folders: which one a folder is, and the clips that it lists for a split.
 
-In: a `FolderIndex` and `train`, `validation` or `all`. Out: a `Table` of rows as they stand in the metadata (ids are not yet
-looked up), the lines that cannot be understood, and whether the corpus itself has made the split.
+In: a `FolderIndex` and `train`, `validation` or `all`. Out: a `Table` of rows as the metadata has them (ids are not yet looked
+up), the lines that cannot be understood, and whether the corpus itself has a validation set.
 """
 
 from __future__ import annotations
 
-import codecs
+import functools
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from myxtts.data.folder_index import AUDIO_EXTENSIONS, FolderIndex
+from myxtts.data.folder_index import AUDIO_EXTENSIONS, FolderIndex, speakers_by_folder
+from myxtts.data.metadata import SINGLE_SPEAKER, Metadata, Row, read_metadata
 from myxtts.data.utterance import Rejection
 from myxtts.errors import CorpusError
+from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.printable import printable
+from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding
 
-SINGLE_SPEAKER = "speaker"
-"""Speaker of a corpus that names none."""
-EVALUATION_FILES = ("metadata_eval.csv", "metadata_val.csv", "metadata_valid.csv")
-COLUMN_NAMES = {
-    "id": ("id", "file", "filename", "file_name", "audio", "audio_file", "path", "wav", "clip", "clip_id"),
-    "text": ("text", "sentence", "transcript", "transcription"),
-    "normalised": (
-        "normalised", "normalized", "normalised_text", "normalized_text", "normalised_transcription",
-        "normalized_transcription",
-    ),
-    "speaker": ("speaker", "speaker_id", "speaker_name", "client_id"),
-    "language": ("language", "lang", "locale"),
-}  # fmt: skip
+METADATA_TYPES = (".csv", ".tsv", ".txt", ".jsonl", ".json")
+EVERYTHING = ("metadata",)
+TRAINING = ("metadata_train",)
+EVALUATION = ("metadata_eval", "metadata_val", "metadata_valid")
+OTHER_EVERYTHING = ("manifest", "transcripts", "transcript")
+OTHER_TRAINING = ("train_manifest", "manifest_train", "train")
+OTHER_EVALUATION = (
+    "val_manifest", "dev_manifest", "valid_manifest", "validation_manifest", "manifest_val", "validation", "valid", "val", "dev",
+)  # fmt: skip
+"""Names without extension; the second kind counts only where no other layout is recognized."""
+OUR_TABLES = frozenset({"rejected.csv"})
+LARGEST_TEXT_BYTES = 1 << 20
+"""Of the .txt file of one clip."""
 
-
-class Row(NamedTuple):
-    """One clip as its corpus describes it; empty where it says nothing."""
-
-    id: str
-    text: str
-    speaker: str
-    language: str
-    audio: str
-    """Name by which the recording is looked up."""
-    origin: str
-    """File and line, for reports."""
+EXPECTED_TABLE = (
+    "Expected: metadata.csv with `id|text` lines (commas, tabs or semicolons with a header such as `file_name,text` also work; "
+    'metadata.jsonl: {"file_name": …, "text": …}), and the recordings in the same folder or below it (docs/corpora.md).'
+)
+EXPECTED_COMMON_VOICE = (
+    "Expected: train.tsv, dev.tsv or validated.tsv with the columns path and sentence, and the recordings in clips/ "
+    "(docs/corpora.md)."
+)
+EXPECTED_VCTK = "Expected: txt/SPEAKER/CLIP.txt and wav48/SPEAKER/CLIP.wav (docs/corpora.md)."
+EXPECTED_LIBRITTS = "Expected: CLIP.wav next to CLIP.normalized.txt (docs/corpora.md)."
+EXPECTED_PAIRS = "Expected: pairs such as hello.wav and hello.txt (docs/corpora.md)."
 
 
 @dataclass(frozen=True)
@@ -52,125 +55,181 @@ class Table:
     rejected: list[Rejection]
     is_split: bool
     """False: the corpus has no validation set of its own, and these are all its clips."""
+    notices: list[str] = field(default_factory=list)
+    """What was guessed about the files, one sentence each."""
+    shown: list[str] = field(default_factory=list)
+    """The first lines as they were read, for an error message."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of folder, and how it is read."""
+    """A kind of folder, and how it is read: folder, split and language of the clips in, `Table` out."""
 
     name: str
-    read: Callable[[FolderIndex, str], Table]
-
-
-ABSENT = 1 << 30
-"""Position of a column that a file does not have."""
+    read: Callable[[FolderIndex, str, str], Table]
+    expected: str
+    """What such a folder should hold, for an error message."""
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Positions of the columns; by default those of LJSpeech, which has no header."""
+class _Lists:
+    """Names of the metadata files of a folder; None where there is none of a kind."""
 
-    id: int = 0
-    text: int = 1
-    normalised: int = 2
-    speaker: int = ABSENT
-    language: int = ABSENT
+    everything: str | None
+    training: str | None
+    evaluation: str | None
 
-    @property
-    def needed(self) -> int:
-        """Columns that a line must have."""
-        return 1 + max(self.id, self.text)
+    def __bool__(self) -> bool:
+        return any((self.everything, self.training, self.evaluation))
 
 
 def recognise_layout(index: FolderIndex) -> Layout:
-    """The kind of a folder, by the names of what lies in it."""
-    if index.top_files & {"metadata.csv", "metadata_train.csv", *EVALUATION_FILES}:
-        return Layout("LJSpeech", read_ljspeech)
+    """The kind of a folder, by the names of the files in it."""
+    if _find_lists(index, EVERYTHING, TRAINING, EVALUATION):
+        return Layout("LJSpeech", read_ljspeech, EXPECTED_TABLE)
     if index.top_files & {"validated.tsv", "train.tsv"} and "clips" in index.top_folders:
-        return Layout("Common Voice", read_common_voice)
+        return Layout("Common Voice", read_common_voice, EXPECTED_COMMON_VOICE)
     if "txt" in index.top_folders and any(name.startswith("wav") for name in index.top_folders):
-        return Layout("VCTK", read_vctk)
+        return Layout("VCTK", read_vctk, EXPECTED_VCTK)
     if any(name.endswith(".normalized.txt") for name in index.texts):
-        return Layout("LibriTTS", read_libritts)
-    raise CorpusError(
-        f"No corpus was recognised in {index.root}. Expected: metadata.csv with `id|text` lines (LJSpeech), or a VCTK, LibriTTS "
-        "or Common Voice folder. For recordings with same-named .txt files, run `myxtts corpus folder` first."
+        return Layout("LibriTTS", read_libritts, EXPECTED_LIBRITTS)
+    if _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION):
+        return Layout("a list of clips", read_other_lists, EXPECTED_TABLE)
+    tables = sorted(name for name in index.top_files - OUR_TABLES if name.lower().endswith((".csv", ".tsv", ".jsonl")))
+    if len(tables) == 1:
+        return Layout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)
+    if any(True for _ in _pairs(index)):
+        return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
+    raise CorpusError(f"No corpus was recognized in {index.root}. {_explain_unknown(index, tables)}")
+
+
+def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
+    """What the folder holds instead of a corpus, and what to do."""
+    recordings = [name for name in index.audio.values() if os.path.splitext(name)[1].lower() in AUDIO_EXTENSIONS]
+    if tables:
+        return f"It has several lists: {', '.join(tables[:5])}. Name the right one metadata.csv."
+    if any(name.lower().endswith((".parquet", ".arrow")) for name in index.audio.values()):
+        return (
+            "It holds Parquet or Arrow files of a Hugging Face dataset. Write the recordings and a metadata.csv from them first: "
+            "docs/corpora.md has the lines for that."
+        )
+    if recordings:
+        return (
+            f"It holds {len(recordings)} recordings such as {recordings[0]}, but no texts. Add metadata.csv with `id|text` "
+            "lines, or a .txt file of the same name next to each recording. A speech recognizer can write first drafts."
+        )
+    return (
+        f"{EXPECTED_TABLE} VCTK, LibriTTS and Common Voice folders and recordings with same-named .txt files are understood as "
+        "well."
     )
 
 
-def read_ljspeech(index: FolderIndex, split: str) -> Table:
+def read_ljspeech(index: FolderIndex, split: str, language: str) -> Table:
     """metadata.csv, or metadata_train.csv and metadata_eval.csv."""
-    evaluation = next((name for name in EVALUATION_FILES if name in index.top_files), None)
-    training = "metadata_train.csv" if "metadata_train.csv" in index.top_files else None
-    everything = "metadata.csv" if "metadata.csv" in index.top_files else None
-    if split == "all" or evaluation is None:
-        names = [everything] if everything else [name for name in (training, evaluation) if name]
-        if split != "all" and training:
-            names = [training]
-        tables = [_read_delimited(index, name, "|") for name in names]
-        return Table(
-            rows=[row for table in tables for row in table.rows],
-            rejected=[rejection for table in tables for rejection in table.rejected],
-            is_split=False,
-        )
-    held_out = _read_delimited(index, evaluation, "|")
+    return _read_lists(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
+
+
+def read_other_lists(index: FolderIndex, split: str, language: str) -> Table:
+    """manifest.json and train_manifest.json (NeMo), transcripts.tsv, train.csv and validation.csv."""
+    return _read_lists(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
+
+
+def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> Table:
+    """The one CSV, TSV or JSON lines file of the folder, whatever its name."""
+    return _read_lists(index, split, language, _Lists(name, None, None))
+
+
+def _find_lists(index: FolderIndex, everything: Sequence[str], training: Sequence[str], evaluation: Sequence[str]):
+    def first(stems: Sequence[str]) -> str | None:
+        names = (f"{stem}{extension}" for stem in stems for extension in METADATA_TYPES)
+        return next((name for name in names if name in index.top_files), None)
+
+    return _Lists(first(everything), first(training), first(evaluation))
+
+
+def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
+    if split == "all" or lists.evaluation is None:
+        names = [lists.everything] if lists.everything else [lists.training, lists.evaluation]
+        if split != "all" and lists.training:
+            names = [lists.training]
+        return _joined(read_metadata(index, name, language) for name in names if name)
+    held_out = read_metadata(index, lists.evaluation, language)
     if split == "validation":
-        return Table(held_out.rows, held_out.rejected, is_split=True)
-    source = training or everything
+        return _table(held_out, is_split=True)
+    source = lists.training or lists.everything
     if source is None:
-        raise CorpusError(f"{index.root} holds {evaluation} but no metadata_train.csv or metadata.csv to train on.")
-    rest = _read_delimited(index, source, "|")
+        raise CorpusError(
+            f"{index.root} holds {lists.evaluation} but no list to train on. Expected: metadata_train.csv or metadata.csv."
+        )
+    rest = read_metadata(index, source, language)
     held_out_files = {index.find_audio(row.audio) for row in held_out.rows} - {None}
     rows, rejected = [], rest.rejected
     for row in rest.rows:
         if index.find_audio(row.audio) not in held_out_files:
             rows.append(row)
-        elif training:  # metadata.csv names every clip; metadata_train.csv should not name those that are held out
-            detail = f"{row.origin}: also in {evaluation}, so it is not trained on"
+        elif (
+            lists.training
+        ):  # metadata.csv names every clip; metadata_train.csv should not name those that are held out
+            detail = f"{row.origin}: also in {lists.evaluation}, so it is not trained on"
             rejected.append(Rejection(row.id, row.audio, "duplicate id", detail))
-    return Table(rows, rejected, is_split=True)
+    return Table(rows, rejected, is_split=True, notices=rest.notices, shown=rest.shown)
 
 
-def read_common_voice(index: FolderIndex, split: str) -> Table:
+def _table(metadata: Metadata, is_split: bool) -> Table:
+    return Table(metadata.rows, metadata.rejected, is_split, metadata.notices, metadata.shown)
+
+
+def _joined(files: Iterable[Metadata]) -> Table:
+    table = Table([], [], is_split=False)
+    for each in files:
+        table.rows.extend(each.rows)
+        table.rejected.extend(each.rejected)
+        table.notices.extend(each.notices)
+        table.shown.extend(each.shown)
+    return table
+
+
+def read_common_voice(index: FolderIndex, split: str, language: str) -> Table:
     """train.tsv and dev.tsv, or validated.tsv; recordings in clips/."""
     has_split = {"train.tsv", "dev.tsv"} <= index.top_files
     if has_split and split != "all":
         name = "train.tsv" if split == "train" else "dev.tsv"
     else:
         name = "validated.tsv" if "validated.tsv" in index.top_files else "train.tsv"
-    table = _read_delimited(index, name, "\t")
-    rows = [row._replace(audio=f"clips/{row.audio}", id=os.path.splitext(row.id)[0]) for row in table.rows]
-    return Table(rows, table.rejected, is_split=has_split and split != "all")
+    table = _table(read_metadata(index, name, language, "\t"), is_split=has_split and split != "all")
+    table.rows[:] = [row._replace(audio=f"clips/{row.audio}", id=os.path.splitext(row.id)[0]) for row in table.rows]
+    return table
 
 
-def read_vctk(index: FolderIndex, split: str) -> Table:
+def read_vctk(index: FolderIndex, split: str, language: str) -> Table:
     """txt/SPEAKER/CLIP.txt and wav48*/SPEAKER/CLIP[_mic1].{wav,flac}. English; the corpus has no validation set."""
     by_clip: dict[str, str] = {}
     for key in sorted(index.audio):
         clip = key.rpartition("/")[2]
         by_clip.setdefault(clip.removesuffix("_mic1"), key)
-    rows, rejected = [], []
-    for path, clip in _text_files(index, "txt/", ".txt"):
-        text = _read_text_file(index, path, clip, rejected)
-        if text is not None:
+    files = list(_text_files(index, "txt/", ".txt"))
+    texts = read_texts(index.root, [path for path, _ in files], "en")
+    table = Table([], texts.rejected, is_split=False, notices=texts.notices)
+    for path, clip in files:
+        if path in texts.by_path:
             speaker = path.split("/")[1] if path.count("/") > 1 else clip.partition("_")[0]
-            rows.append(Row(clip, text, speaker, "en", by_clip.get(clip, clip), path))
-    return Table(rows, rejected, is_split=False)
+            table.rows.append(Row(clip, texts.by_path[path], speaker, "en", by_clip.get(clip, clip), path))
+    return table
 
 
-def read_libritts(index: FolderIndex, split: str) -> Table:
+def read_libritts(index: FolderIndex, split: str, language: str) -> Table:
     """SET/SPEAKER/CHAPTER/CLIP.wav with CLIP.normalized.txt; sets named dev-* are the validation set where train-* exist."""
     sets = {path.partition("/")[0] for path in index.texts}
     has_split = any(name.startswith("train-") for name in sets) and any(name.startswith("dev-") for name in sets)
-    rows, rejected = [], []
-    for path, clip in _text_files(index, "", ".normalized.txt"):
-        corpus_set = path.partition("/")[0]
-        if has_split and split != "all" and not corpus_set.startswith("train-" if split == "train" else "dev-"):
-            continue
-        text = _read_text_file(index, path, clip, rejected)
-        if text is not None:
-            rows.append(Row(clip, text, clip.partition("_")[0], "en", path.removesuffix(".normalized.txt"), path))
-    return Table(rows, rejected, is_split=has_split and split != "all")
+    wanted = "" if split == "all" or not has_split else "train-" if split == "train" else "dev-"
+    files = list(_text_files(index, wanted, ".normalized.txt"))
+    texts = read_texts(index.root, [path for path, _ in files], "en")
+    table = Table([], texts.rejected, is_split=bool(wanted), notices=texts.notices)
+    for path, clip in files:
+        if path in texts.by_path:
+            audio = path.removesuffix(".normalized.txt")
+            table.rows.append(Row(clip, texts.by_path[path], clip.partition("_")[0], "en", audio, path))
+    return table
 
 
 def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:
@@ -179,80 +238,65 @@ def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[
             yield path, path.rpartition("/")[2].removesuffix(suffix)
 
 
-def _read_text_file(index: FolderIndex, path: str, clip: str, rejected: list[Rejection]) -> str | None:
-    try:
-        return " ".join((index.root / path).read_bytes().decode("utf-8-sig").split())
-    except UnicodeDecodeError:
-        rejected.append(Rejection(clip, path, "invalid UTF-8", f"{path} is not UTF-8 text"))
-    except OSError as error:
-        rejected.append(Rejection(clip, path, "empty text", f"{path} cannot be read: {error.strerror}"))
-    return None
+def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
+    """hello.wav and hello.txt; subfolders are speakers."""
+    pairs = list(_pairs(index))
+    speakers = speakers_by_folder([audio for audio, _ in pairs])
+    texts = read_texts(index.root, [text for _, text in pairs], language)
+    table = Table([], texts.rejected, is_split=False, notices=texts.notices)
+    for (audio, path), speaker in zip(pairs, speakers, strict=True):
+        if path in texts.by_path:
+            clip_id = os.path.splitext(audio)[0]
+            table.rows.append(Row(clip_id, texts.by_path[path], speaker or SINGLE_SPEAKER, "", audio, path))
+    return table
 
 
-def _read_delimited(index: FolderIndex, name: str, delimiter: str) -> Table:
-    """Lines of a metadata file; quotation marks are part of the text, as in LJSpeech."""
-    rejected: list[Rejection] = []
-    try:
-        content = (index.root / name).read_bytes()
-    except OSError as error:
-        raise CorpusError(f"{index.root / name} cannot be read: {error.strerror}.") from None
-    numbered = _decode_lines(content, name, rejected)
-    columns = _Columns()
-    if numbered and (header := _parse_header(numbered[0][1].split(delimiter))):
-        columns = header
-        del numbered[0]
-    rows: list[Row] = []
-    for number, line in numbered:
-        cells = line.split(delimiter)
-        if len(cells) >= columns.needed:
-            rows.append(_row(cells, columns, f"{name}:{number}"))
-        elif line and not line.isspace():
-            shown = line if len(line) <= 60 else f"{line[:57]}..."
-            detail = f"{name}:{number}: {len(cells)} of at least {columns.needed} columns: {shown}"
-            rejected.append(Rejection(cells[0].strip(), "", "too few columns", detail))
-    return Table(rows, rejected, is_split=False)
+def _pairs(index: FolderIndex) -> Iterator[tuple[str, str]]:
+    """Recordings with the .txt file of the same name, in order."""
+    texts = {os.path.splitext(path)[0]: path for path in index.texts}
+    for audio in sorted(index.audio.values()):
+        text = texts.get(os.path.splitext(audio)[0])
+        if text is not None:
+            yield audio, text
 
 
-def _decode_lines(content: bytes, name: str, rejected: list[Rejection]) -> list[tuple[int, str]]:
-    """Lines with their numbers; those that are not UTF-8 are set aside one by one."""
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        return list(enumerate(content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1))
-    except UnicodeDecodeError:
-        lines = []
-    for number, line in enumerate(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), start=1):
+@dataclass(frozen=True)
+class Texts:
+    """The contents of text files, by path; white space is folded."""
+
+    by_path: dict[str, str] = field(default_factory=dict)
+    rejected: list[Rejection] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def read_texts(root: Path, paths: Sequence[str], language: str) -> Texts:
+    """Text files below `root` in one encoding, which is detected from all of them together."""
+    found = Texts()
+    contents: dict[str, bytes] = {}
+    for path in paths:
         try:
-            lines.append((number, line.decode("utf-8")))
+            contents[path] = read_regular_file(root / path, LARGEST_TEXT_BYTES)
+        except OSError as error:
+            clip = path.rpartition("/")[2].removesuffix(".txt")
+            found.rejected.append(Rejection(clip, path, "empty text", f"{path} cannot be read: {error.strerror}"))
+    shared = detect_encoding(b"\n".join(each for each in contents.values() if not marked_encoding(each)), language)
+    guessed = []
+    for path, content in contents.items():
+        codec = marked_encoding(content) or shared
+        try:
+            found.by_path[path] = " ".join(content.decode(codec).split())
         except UnicodeDecodeError:
-            shown = line.decode("utf-8", "backslashreplace")
-            rejected.append(Rejection(shown.partition("|")[0], "", "invalid UTF-8", f"{name}:{number}: {shown[:80]}"))
-    return lines
-
-
-def _row(cells: list[str], columns: _Columns, origin: str) -> Row:
-    count = len(cells)
-    audio = cells[columns.id].strip()
-    text = cells[columns.normalised].strip() if columns.normalised < count else ""
-    if not text and columns.text < count:
-        text = cells[columns.text].strip()
-    speaker = cells[columns.speaker].strip() if columns.speaker < count else ""
-    language = cells[columns.language].strip() if columns.language < count else ""
-    clip_id = audio
-    if "." in audio:
-        stem, extension = os.path.splitext(audio)
-        clip_id = stem if extension.lower() in AUDIO_EXTENSIONS else audio
-    return Row(clip_id, text, speaker or SINGLE_SPEAKER, language, audio, origin)
-
-
-def _parse_header(cells: list[str]) -> _Columns | None:
-    """Column positions, if the line names an id and a text."""
-    found: dict[str, int] = {}
-    for position, cell in enumerate(cells):
-        name = cell.strip().casefold()
-        for column, names in COLUMN_NAMES.items():
-            if name in names:
-                found.setdefault(column, position)
-    if "id" not in found or not {"text", "normalised"} & found.keys():
-        return None
-    found.setdefault("text", found.get("normalised", ABSENT))
-    return _Columns(**{column: found.get(column, ABSENT) for column in COLUMN_NAMES})
+            label = encoding_label(codec)
+            clip = path.rpartition("/")[2].removesuffix(".txt")
+            found.rejected.append(Rejection(clip, path, f"invalid {label}", f"{path} is not {label} text"))
+        else:
+            if codec not in (UTF8, "utf-8-sig") and not content.isascii():
+                guessed.append(path)
+    if guessed:
+        example = printable(found.by_path[guessed[0]][:60], keeps_lines=False)
+        label = encoding_label(marked_encoding(contents[guessed[0]]) or shared)
+        found.notices.append(
+            f"{len(guessed)} .txt files are not UTF-8 and were read as {label}, e.g. {example}. "
+            "If that is wrong, save them as UTF-8."
+        )
+    return found

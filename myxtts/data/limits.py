@@ -57,7 +57,7 @@ def describe_sound(cache: Cache, config: DataConfig, recorded_rates: np.ndarray)
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, max_text_length, plan_kind(config))
     rates, counts = np.unique(recorded_rates[recorded_rates > 0], return_counts=True)
     recorded = ", ".join(f"{rates[place]}" for place in np.argsort(-counts, kind="stable")[:3])
-    more = f" and {len(rates) - 3} other rates" if len(rates) > 3 else ""
+    more = " and other rates" if len(rates) > 3 else ""
     longest_seconds = (max_mel_frames * mel.hop_length - 1) / mel.sample_rate  # the inverse of `num_frames`
     dropped = int((~fitting_clips(cache.frame_counts, cache.token_counts, max_text_length, max_mel_frames)).sum())
     return (

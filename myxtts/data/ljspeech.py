@@ -16,13 +16,14 @@ import numpy as np
 from myxtts.batch import Batch
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
-from myxtts.data.cache_location import Progress, find_cache
+from myxtts.data.cache_location import find_cache, ignore_progress
 from myxtts.data.limits import resolved_max_mel_frames, usable_clips
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes
 from myxtts.data.prepare import prepare_corpus
 from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.data.statistics import Subset, get_statistics, subset_clips
 from myxtts.data.verify import VerifyReport, verify_and_fix_cache
+from myxtts.data.worker_pool import Progress
 from myxtts.errors import ConfigError, CorpusError
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class LJSpeechDataset:
     @cached_property
     def clip_table(self) -> Cache | RecordingTable:
         """What batches are filled from: the cache, or the recordings themselves (`preprocessing_mode: runtime`)."""
-        return open_recordings(self.config) if self.config.preprocessing_mode == "runtime" else self.cache
+        if self.config.preprocessing_mode == "runtime":
+            return open_recordings(self.config, progress=self._progress or ignore_progress)
+        return self.cache
 
     def clips(self) -> np.ndarray:
         """Numbers in `clip_table` of the subset's clips that are within the configured limits: int32, ascending."""
@@ -94,7 +97,8 @@ class LJSpeechDataset:
         """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
 
         `full` gives whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has them.
-        Every clip comes once a pass, in another order in each; the last batch of a shape is filled with rows of length 0.
+        Every clip comes once per epoch (`passes` of them), in an order that follows from (seed, epoch), with references chosen
+        likewise; the last batch of a shape is filled with rows of length 0.
         """
         from myxtts.data.feed import SegmentReader
         from myxtts.data.tf_native_loader import LoaderOptions, made_ready
@@ -103,7 +107,7 @@ class LJSpeechDataset:
         reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
         dataset = None
         for pass_number in range(passes):
-            segment = dataclasses.replace(plan, seed=seed + pass_number).single_pass()
+            segment = plan.single_pass(pass_number)
             for number in range(len(plan.shapes)):
                 if not len(segment.rows[number]):
                     continue

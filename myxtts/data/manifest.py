@@ -1,7 +1,7 @@
-"""A folder of recordings with their texts → a `Manifest`: usable utterances, and what was set aside with its reason.
+"""A folder of recordings with their texts → a `Manifest`: usable utterances, and rejected clips with their reasons.
 
-LJSpeech, VCTK, LibriTTS and Common Voice folders are recognised (`myxtts.data.layouts`). A bad line or file is a `Rejection`,
-never an exception; only a folder with nothing usable in it is a `CorpusError`. No audio file is opened here.
+The kind of folder is recognized by `myxtts.data.layouts`. A bad line or file is a `Rejection`, never an exception; only a folder
+with nothing usable in it is a `CorpusError`. No audio file is opened here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from myxtts.data.folder_index import FolderIndex
-from myxtts.data.layouts import Row, recognise_layout
+from myxtts.data.layouts import Layout, Table, recognise_layout
+from myxtts.data.metadata import Row
 from myxtts.data.utterance import Rejection, Utterance
-from myxtts.errors import CorpusError
+from myxtts.errors import CorpusError, TextError
+from myxtts.text.languages import resolve_language
+from myxtts.text.scripts import explain_foreign_script, foreign_script
 
 __all__ = [
     "Manifest",
@@ -37,6 +40,10 @@ Split = Literal["train", "validation", "all"]
 LICENCE_NAMES = ("license", "licence", "copying", "copyright")
 ATTRIBUTION_NAMES = ("attribution", "credits")
 LARGEST_LICENCE_BYTES = 100_000
+WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE = "wrong script", "unknown language", "text cannot be spoken"
+EXPLAINED_REASONS = (WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE)
+"""Reasons that many clips share and one flag repairs: the summary says how."""
+SHOWN_EXPLANATION = 300
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Manifest:
     """Text of the folder's licence file."""
     attribution: str = ""
     """Text of the folder's attribution file."""
+    notices: tuple[str, ...] = ()
+    """What was guessed about the folder, such as an encoding: one sentence each, to be shown to the user."""
 
 
 def read_corpus(
@@ -62,9 +71,10 @@ def read_corpus(
 ) -> Manifest:
     """The clips of one split of a corpus.
 
-    With `val_folder` (another folder), that one is the validation set and `folder` trains. Else the corpus's own split counts
-    (metadata_eval.csv, dev.tsv, dev-* folders); without one, clips are split by a hash of their id, so that no clip ever
+    With `val_folder` (another folder), that one is the validation set and `folder` trains. Otherwise the corpus's own split
+    counts (metadata_eval.csv, dev.tsv, dev-* folders); without one, clips are split by a hash of their id, so that no clip ever
     changes sides when others are added. A split may come out empty; a folder with nothing usable is an error.
+    `default_language` is a code or a name (`Persian`).
     """
     if split not in ("train", "validation", "all"):
         raise ValueError(f"split must be train, validation or all. Received: {split!r}.")
@@ -85,7 +95,7 @@ def read_splits(
 ) -> tuple[Manifest, Manifest]:
     """Training and validation clips, as two calls of `read_corpus` give them, from one walk of the folder.
 
-    What is set aside stands in both manifests where the corpus has only one list.
+    Rejected clips are in both manifests where the corpus has only one list.
     """
     root = _existing_folder(folder)
     if val_folder is not None and _existing_folder(val_folder) != root:
@@ -100,13 +110,14 @@ def read_splits(
 
 def _read_split(index: FolderIndex, default_language: str, split: Split, validation_share: float | None) -> Manifest:
     """One split of a walked folder; with `validation_share` None, a corpus without a split of its own is taken whole."""
+    default_language = resolve_language(default_language)
     layout = recognise_layout(index)
-    table = layout.read(index, split)
+    table = layout.read(index, split, default_language)
     rejected = list(table.rejected)
     utterances = _resolve(table.rows, index, default_language, rejected)
     is_optional = split == "validation" and table.is_split  # a bad list of held-out clips does not stop training
     if not utterances and not is_optional:
-        raise CorpusError(_explain_nothing_usable(index.root, layout.name, rejected))
+        raise CorpusError(_explain_nothing_usable(index.root, layout, table, rejected))
     if split != "all" and validation_share is not None and not table.is_split:
         wanted = split == "validation"
         utterances = [each for each in utterances if is_held_out(each.id, validation_share) == wanted]
@@ -118,6 +129,7 @@ def _read_split(index: FolderIndex, default_language: str, split: Split, validat
         layout=layout.name,
         licence=licence,
         attribution=attribution,
+        notices=tuple(table.notices),
     )
 
 
@@ -141,7 +153,7 @@ def is_held_out(clip_id: str, validation_share: float) -> bool:
 
 
 def write_rejected_csv(path: str | Path, rejections: Iterable[Rejection]) -> None:
-    """Write `id,path,reason,detail` lines, beside and renamed."""
+    """Write `id,path,reason,detail` lines to a temporary file that then replaces `path`."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("id", "path", "reason", "detail"))
@@ -157,14 +169,23 @@ def write_rejected_csv(path: str | Path, rejections: Iterable[Rejection]) -> Non
 
 
 def summarise_rejections(rejections: Sequence[Rejection]) -> str:
-    """One line: how many clips were set aside, by reason, the most frequent first."""
+    """One line: how many clips were rejected, by reason, the most frequent first, and what repairs a common mistake."""
     if not rejections:
-        return "nothing set aside"
+        return "nothing rejected"
     counts = Counter(each.reason for each in rejections)
     reasons = ", ".join(
-        f"{reason} {count}" for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        f"{reason} {count}{_explanation(reason, rejections)}"
+        for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
-    return f"{len(rejections)} set aside: {reasons}"
+    return f"{len(rejections)} rejected: {reasons}"
+
+
+def _explanation(reason: str, rejections: Sequence[Rejection]) -> str:
+    """The most frequent detail of a reason that the user can repair."""
+    if reason not in EXPLAINED_REASONS:
+        return ""
+    details = Counter(each.detail for each in rejections if each.reason == reason and each.detail)
+    return f" ({details.most_common(1)[0][0][:SHOWN_EXPLANATION]})" if details else ""
 
 
 def _resolve(
@@ -175,6 +196,8 @@ def _resolve(
     seen: set[str] = set()
     for clip_id, text, speaker, language, audio, origin in rows:
         reason, detail, found = None, origin, None
+        has_column = bool(language)
+        language, problem = _language_of(language, default_language)
         if not clip_id:
             reason, detail = "empty id", origin
         elif leads_out(audio):
@@ -183,6 +206,10 @@ def _resolve(
             reason = "empty text"
         elif text[0] in "[<" and is_remark(text):
             reason, detail = "not speech", f"{origin}: {text}"
+        elif problem:
+            reason, detail = UNKNOWN_LANGUAGE, problem
+        elif (script := foreign_script(text, language)) is not None:
+            reason, detail = WRONG_SCRIPT, explain_foreign_script(script, language, has_column)
         elif (found := index.find_audio(audio)) is None:
             reason, detail = index.explain_missing(audio, origin)
         elif found in seen:
@@ -191,8 +218,18 @@ def _resolve(
             rejected.append(Rejection(clip_id, audio, reason or "missing", detail))
             continue
         seen.add(found)
-        utterances.append(Utterance(clip_id, index.absolute(found), text, language or default_language, speaker))
+        utterances.append(Utterance(clip_id, index.absolute(found), text, language, speaker))
     return utterances
+
+
+def _language_of(name: str, default: str) -> tuple[str, str]:
+    """The code of a language column, and what is wrong with it."""
+    if not name:
+        return default, ""
+    try:
+        return resolve_language(name), ""
+    except TextError as error:
+        return default, str(error)
 
 
 def leads_out(name: str) -> bool:
@@ -210,16 +247,25 @@ def is_remark(text: str) -> bool:
 
 def _existing_folder(folder: str | Path) -> Path:
     path = Path(folder).expanduser()
-    if not path.is_dir():
+    try:
+        is_folder, cause = path.is_dir(), ""
+    except OSError as error:  # a name that is too long, for example
+        is_folder, cause = False, f" ({error.strerror})"
+    if not is_folder:
         raise CorpusError(
-            f"The folder of recordings does not exist. Received: {folder}. Expected: a folder with metadata.csv and wavs/."
+            f"The folder of recordings does not exist{cause}. Received: {str(folder)[:200]}. "
+            "Expected: a folder with metadata.csv and wavs/."
         )
     return path.resolve()
 
 
-def _explain_nothing_usable(root: Path, layout: str, rejected: list[Rejection]) -> str:
-    message = f"No usable clip in {root} (read as {layout}): {summarise_rejections(rejected)}."
-    if rejected:
-        first = rejected[0]
+def _explain_nothing_usable(root: Path, layout: Layout, table: Table, rejected: list[Rejection]) -> str:
+    message = f"No usable clip in {root} (read as {layout.name}): {summarise_rejections(rejected)}."
+    first = next((each for each in rejected if each.reason not in EXPLAINED_REASONS), None)
+    if first is None and rejected:  # the files were understood
+        return "\n".join([message, *table.notices])
+    if first is not None:
         message += f" The first: {first.id or 'a line'}: {first.reason} ({first.detail})."
-    return f"{message} Expected: metadata.csv with `id|text` lines, and the recordings in wavs/ (docs/corpora.md)."
+    if table.shown:
+        message += "\nThe file begins:\n" + "\n".join(f"  {line}" for line in table.shown)
+    return "\n".join([message, *table.notices, layout.expected])

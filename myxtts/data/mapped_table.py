@@ -18,20 +18,22 @@ import tensorflow as tf
 from myxtts.errors import CacheError
 
 
-def mapped_table(path: Path, dtype: type, row_shape: tuple[int, ...]) -> tf.Tensor:
-    """The whole file as (rows, *row_shape). It stays mapped as long as the tensor, or anything made with it, is alive."""
-    row_bytes = np.dtype(dtype).itemsize * math.prod(row_shape)
-    rows, remainder = divmod(file_bytes(path), row_bytes)
-    if remainder or not rows:
+def mapped_table(path: Path, dtype: type, shape: tuple[int, ...]) -> tf.Tensor:
+    """The beginning of a file as a tensor of this shape; what follows belongs to a `prepare` that runs or was interrupted.
+
+    The file stays mapped as long as the tensor, or anything made with it, is alive.
+    """
+    expected_bytes = np.dtype(dtype).itemsize * math.prod(shape)
+    received_bytes = _file_bytes(path)
+    if received_bytes < expected_bytes:
         raise CacheError(
-            f"{path} is damaged: {file_bytes(path)} bytes are not a whole number of rows of {row_bytes} bytes. "
-            "Run `myxtts verify --fix`."
+            f"{path} is damaged: it has {received_bytes} bytes, expected {expected_bytes}. Run `myxtts verify --fix`."
         )
-    array = np.asarray(_MappedPages(path, dtype, (rows, *row_shape)))
+    array = np.asarray(_MappedPages(path, dtype, shape, expected_bytes))
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
-def file_bytes(path: Path) -> int:
+def _file_bytes(path: Path) -> int:
     """The size of one of the cache's files."""
     try:
         return path.stat().st_size
@@ -44,9 +46,9 @@ def file_bytes(path: Path) -> int:
 class _MappedPages:
     """Gives an array over a read-only mapping, and keeps the mapping open as long as the array is alive."""
 
-    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...]):
+    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...], num_bytes: int):
         with open(path, "rb") as file:
-            self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._pages = mmap.mmap(file.fileno(), num_bytes, access=mmap.ACCESS_READ)
         address = np.frombuffer(self._pages, np.uint8).ctypes.data
         # NumPy lends only arrays that it takes for writable. Nobody writes; whoever did would fault, not change the cache.
         self.__array_interface__: dict[str, Any] = {

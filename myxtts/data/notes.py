@@ -1,6 +1,7 @@
-"""What `prepare` remembers about clips besides their records: why they were set aside, which characters had no symbol.
+"""What `prepare` remembers about clips besides their records: why they were rejected, which characters had no symbol.
 
 Written with each generation of a cache and read only by `prepare`, `verify` and `stats`; opening a cache does not touch it.
+Rejections hold for one version of libsndfile: a newer one may read what the old one could not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import soundfile
+
 from myxtts.data.cache import canonical_json
+
+DECODER = f"libsndfile {soundfile.__libsndfile_version__}"
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,15 @@ class Notes:
     def to_bytes(self) -> bytes:
         """For the file; `read_notes` reads it back."""
         set_aside = {clip_id: dataclasses.astuple(setback) for clip_id, setback in self.set_aside.items()}
-        return canonical_json({"set_aside": set_aside, "unknown": self.unknown})
+        return canonical_json({"decoder": DECODER, "set_aside": set_aside, "unknown": self.unknown})
 
 
 def read_notes(path: Path) -> Notes:
     """The notes of a cache; ones that cannot be read only mean that unusable clips are looked at once more."""
     try:
         content = json.loads(path.read_bytes())
-        set_aside = {clip_id: Setback(*values) for clip_id, values in content["set_aside"].items()}
+        rejected = content["set_aside"] if content["decoder"] == DECODER else {}
+        set_aside = {clip_id: Setback(*values) for clip_id, values in rejected.items()}
         return Notes(set_aside, content["unknown"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Notes()

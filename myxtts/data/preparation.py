@@ -14,17 +14,18 @@ import numpy as np
 
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import HEADER_NAME, Cache, open_cache
-from myxtts.data.cache_location import CacheLocation, Progress
+from myxtts.data.cache_location import CacheLocation
 from myxtts.data.cache_writer import publish
 from myxtts.data.changes import Clips, find_changes
+from myxtts.data.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.data.compaction import compact, is_worth_compacting
 from myxtts.data.journal import RecordWriter, cache_records, clip_key, text_hash
 from myxtts.data.notes import Notes, Setback, read_notes
-from myxtts.data.worker_pool import WorkerPool
+from myxtts.data.source import Source
+from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CacheError
 from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
-TEXTS_AT_ONCE = 64
 SPARE_SHARE = 0.05
 """Added to the disk estimate for tokens, index and journal."""
 
@@ -41,6 +42,8 @@ class Outcome:
     recovered: int
     estimated_bytes: int
     notes: Notes
+    failed: Mapping[str, Failure]
+    """Clips that failed for a reason that says nothing about them: the next run tries them again."""
 
 
 class Preparation:
@@ -53,29 +56,26 @@ class Preparation:
         pool: WorkerPool,
         progress: Progress,
         announce: Callable[[str], None],
+        retries: bool = False,
     ):
+        """`retries`: try clips again that an earlier run rejected."""
         self.config, self.location, self.pool, self.progress, self.announce = config, location, pool, progress, announce
         self.source, self.settings, self.folder = location.source, location.settings, location.folder
         self.base = open_base(location)
         self.writer = RecordWriter(self.folder, self.settings, self.base)
-        utterances = self.source.utterances
-        self.clips = Clips(
-            ids=[one.id for one in utterances],
-            keys=[clip_key(one.id) for one in utterances],
-            source_bytes=self.source.sizes,
-            source_mtimes_ns=self.source.mtimes_ns,
-            text_hashes=np.array([text_hash(one.language, one.text) for one in utterances], np.uint64),
-        )
+        self.clips = clips_of(self.source)
         notes = read_notes(self.folder / self.base.header["notes_file"]) if self.base else Notes()
         self.base_records = cache_records(self.base) if self.base else self.writer.recovered[:0]
         known = np.concatenate([self.base_records, self.writer.recovered])
-        self.changes = find_changes(self.clips, known, notes.set_aside)
+        self.changes = find_changes(self.clips, known, {} if retries else notes.set_aside)
         self.records = self.changes.records
         self.is_ready = np.zeros(len(self.clips.ids), bool)
         self.set_aside = {
             self.clips.ids[number]: notes.set_aside[self.clips.ids[number]]
             for number in np.flatnonzero(self.changes.is_set_aside)
         }
+        self.failed: dict[str, Failure] = {}
+        """Transient failures of this run, by clip id."""
         self.unknown = {clip_id: notes.unknown[clip_id] for clip_id in self.clips.ids if clip_id in notes.unknown}
         self.symbols = SymbolTable()
         if self.writer.symbols or self.base:
@@ -113,13 +113,19 @@ class Preparation:
             removed=len(self.base_records) - int((self.is_ready & was_there).sum()),
             estimated_bytes=estimated_bytes,
             notes=Notes(self.set_aside, self.unknown),
+            failed=self.failed,
         )
 
     def _has_same_content(self) -> np.ndarray:
         """Recordings whose time changed, but not one of their bytes; their records get the new time."""
         is_same = np.zeros(len(self.clips.ids), bool)
         numbers = np.flatnonzero(self.changes.needs_hash)
-        for place, head, _ in self._run("comparing recordings", "hash", [self._path(number) for number in numbers]):
+        for place, head, _ in self.pool.run(
+            "hash",
+            [self._path(number) for number in numbers],
+            stage="comparing recordings",
+            progress=self.progress,
+        ):
             number = numbers[place]
             if "rejected" not in head and bytes.fromhex(head["hash"]) == self.records[number]["source_hash"].tobytes():
                 self.records["source_mtime_ns"][number] = self.clips.source_mtimes_ns[number]
@@ -127,25 +133,15 @@ class Preparation:
         return is_same
 
     def _tokens(self, numbers: np.ndarray) -> dict[int, list[int]]:
-        """Token ids of the given clips; those whose text cannot be spoken are set aside. The symbol table grows first."""
-        spelled: dict[int, str] = {}
-        by_language: dict[str, list[int]] = {}
-        for number in numbers.tolist():
-            by_language.setdefault(self.source.utterances[number].language, []).append(number)
-        groups = [
-            members[start : start + TEXTS_AT_ONCE]
-            for members in by_language.values()
-            for start in range(0, len(members), TEXTS_AT_ONCE)
-        ]
-        failed = self._spell(groups, spelled)
-        # one text took its whole group with it: one by one, only the guilty one is set aside
-        for (number,), reason, detail in self._spell([[number] for group, *_ in failed for number in group], spelled):
-            self._set_aside(number, reason, detail)
-        self.symbols = self.symbols.extended_with({symbol for text in spelled.values() for symbol in set(text)})
+        """Token ids of the given clips; those without speakable text are rejected. The symbol table grows first."""
+        texts = phonemize_texts(self.source.utterances, numbers.tolist(), self.pool, self.progress)
+        for number, failure in texts.failures.items():
+            self._reject(number, failure)
+        self.symbols = self.symbols.extended_with({symbol for text in texts.symbols.values() for symbol in set(text)})
         tokenizer = Tokenizer(self.symbols, self.location.front_end)
         tokens = {}
-        for number in sorted(spelled):
-            encoded = tokenizer.number(spelled[number])
+        for number in sorted(texts.symbols):
+            encoded = tokenizer.number(texts.symbols[number])
             if encoded.unknown:
                 self.unknown[self.clips.ids[number]] = dict(encoded.unknown)
             else:
@@ -153,26 +149,8 @@ class Preparation:
             if encoded.ids:
                 tokens[number] = encoded.ids
             else:
-                self._set_aside(number, "empty text", "nothing in the text can be spoken")
+                self._reject(number, NOTHING_TO_SPEAK)
         return tokens
-
-    def _spell(self, groups: list[list[int]], spelled: dict[int, str]) -> list[tuple[list[int], str, str]]:
-        """Put the symbols of each group's texts (of one language) into `spelled`; groups that failed as a whole come back."""
-        jobs = []
-        for members in groups:
-            utterances = [self.source.utterances[number] for number in members]
-            jobs.append({"language": utterances[0].language, "texts": [one.text for one in utterances]})
-        failed = []
-        for place, head, _ in self._run("spelling texts", "text", jobs, chunk=1):
-            if "rejected" in head:
-                failed.append((groups[place], head["rejected"], head["detail"]))
-                continue
-            for number, result in zip(groups[place], head["texts"], strict=True):
-                if "rejected" in result:
-                    self._set_aside(number, result["rejected"], result["detail"])
-                else:
-                    spelled[number] = result["spelled"]
-        return failed
 
     def _estimate(self, numbers: Sequence[int]) -> int:
         """Bytes that the clips will need at most; an error if the disk has less."""
@@ -196,22 +174,20 @@ class Preparation:
 
     def _prepare_audio(self, numbers: Sequence[int], tokens: Mapping[int, list[int]]) -> None:
         jobs = [[self._path(number), self.settings.mel.sample_rate] for number in numbers]
-        for place, head, payload in self._run("preparing clips", "audio", jobs):
+        for place, head, payload in self.pool.run("audio", jobs, stage="preparing clips", progress=self.progress):
             number = numbers[place]
             if "rejected" in head:
-                self._set_aside(number, head["rejected"], head["detail"])
+                self._reject(number, Failure.from_head(head))
                 continue
             frames = np.frombuffer(payload, "<f4").reshape(-1, self.settings.mel.n_mels)
             self._keep_record(number, frames, tokens[number], bytes.fromhex(head["hash"]))
 
     def _keep_record(self, number: int, frames: np.ndarray | None, tokens: list[int], source_hash: bytes) -> None:
-        """Append a clip, or set it aside if its text is too long for its frames; frames None: only the text is new."""
+        """Append a clip, or reject it if its text is too long for its frames; frames None: only the text is new."""
         frame_count = len(frames) if frames is not None else int(self.records[number]["frame_count"])
-        if 2 * len(tokens) + 1 > frame_count:
-            detail = (
-                f"{len(tokens)} symbols with blanks need {2 * len(tokens) + 1} frames, the recording has {frame_count}"
-            )
-            self._set_aside(number, "more tokens than frames", detail)
+        failure = more_tokens_than_frames(len(tokens), frame_count)
+        if failure is not None:
+            self._reject(number, failure)
             return
         record: dict[str, Any] = {
             "key": self.clips.keys[number],
@@ -225,11 +201,16 @@ class Preparation:
         self.records[number] = self.writer.append(record, frames, np.array(tokens, np.int32))
         self.is_ready[number] = True
 
-    def _set_aside(self, number: int, reason: str, detail: str) -> None:
+    def _reject(self, number: int, failure: Failure) -> None:
+        """Leave a clip out; only what follows from its recording and text is remembered for the next run."""
         self.is_ready[number] = False
-        self.set_aside[self.clips.ids[number]] = Setback(
-            reason,
-            detail,
+        clip_id = self.clips.ids[number]
+        if failure.is_transient:
+            self.failed[clip_id] = failure
+            return
+        self.set_aside[clip_id] = Setback(
+            failure.reason,
+            failure.detail,
             int(self.clips.source_bytes[number]),
             int(self.clips.source_mtimes_ns[number]),
             int(self.clips.text_hashes[number]),
@@ -293,17 +274,40 @@ class Preparation:
             notes.to_bytes(),
         )
 
-    def _run(self, stage: str, kind: str, items: list[Any], chunk: int = 8):
-        """The pool's results, with progress; no worker is started for nothing."""
-        if not items:
-            return
-        self.progress(stage, 0, len(items))
-        for done, result in enumerate(self.pool.run(kind, items, chunk), 1):
-            yield result
-            self.progress(stage, done, len(items))
-
     def _path(self, number: int) -> str:
         return str(self.source.utterances[number].path)
+
+
+def clips_of(source: Source) -> Clips:
+    """The clips of a corpus as they are now."""
+    return Clips(
+        ids=[one.id for one in source.utterances],
+        keys=[clip_key(one.id) for one in source.utterances],
+        source_bytes=source.sizes,
+        source_mtimes_ns=source.mtimes_ns,
+        text_hashes=np.array([text_hash(one.language, one.text) for one in source.utterances], np.uint64),
+    )
+
+
+def unchanged_outcome(location: CacheLocation) -> Outcome | None:
+    """What `prepare` would return if it had nothing to do; None if it has. Nothing is written, so no lock is needed."""
+    base = open_base(location)
+    if base is None:
+        return None
+    notes = read_notes(base.folder / base.header["notes_file"])
+    changes = find_changes(clips_of(location.source), cache_records(base), notes.set_aside)
+    is_ready = changes.has_same_audio & changes.has_same_text
+    if not (is_ready | changes.is_set_aside).all():
+        return None
+    numbers = np.flatnonzero(is_ready).tolist()
+    now = [(one.id, one.speaker, one.language) for one in (location.source.utterances[number] for number in numbers)]
+    speakers = [base.speakers[number] for number in base.speaker_numbers]
+    languages = [base.languages[number] for number in base.language_numbers]
+    if now != list(zip(base.ids, speakers, languages, strict=True)):
+        return None
+    if not np.array_equal(base.is_validation, location.source.is_validation[numbers]):
+        return None
+    return Outcome(0, 0, 0, 0, kept=len(numbers), recovered=0, estimated_bytes=0, notes=notes, failed={})
 
 
 def open_base(location: CacheLocation) -> Cache | None:

@@ -18,21 +18,21 @@ from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache, open_cache
 from myxtts.data.cache_location import (
     CacheLocation,
-    Progress,
+    ignore_line,
     ignore_progress,
     locate_cache,
+    locate_shared_cache,
     worker_count,
     worker_setup,
 )
 from myxtts.data.cache_writer import cache_lock
 from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_clips
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
-from myxtts.data.notes import Notes
 from myxtts.data.plan import plan_kind
-from myxtts.data.preparation import Outcome, Preparation
-from myxtts.data.worker_pool import WorkerPool
+from myxtts.data.preparation import Outcome, Preparation, unchanged_outcome
+from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CorpusError
-from myxtts.text.tokenizer import build_front_end
+from myxtts.text.tokenizer import build_front_end, letters_notice
 
 REJECTED_NAME = "rejected.csv"
 
@@ -77,32 +77,60 @@ def prepare_corpus(
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
+    retry: bool = False,
 ) -> PrepareReport:
     """Bring the cache of the corpus in `folder` (default: `config.train_data`, then the bundled prompts) up to date.
 
-    `progress(stage, done, total)` is called often, `announce(line)` once with the disk estimate. A `KeyboardInterrupt`
-    leaves what is done in the journal, for the next run.
+    `progress(stage, done, total)` is called often, `announce(line)` with the disk estimate and when another process is waited
+    for. `retry`: try clips again that an earlier run rejected. A `KeyboardInterrupt` leaves what is done in the journal, for the
+    next run. A cache that another user made next to recordings that cannot be written is used as it is while it is up to date.
     """
     started = time.monotonic()
+    progress, announce = progress or ignore_progress, announce or ignore_line
     front_end = build_front_end(config.text_symbols, config.lexicon)
+    shared = None if retry else locate_shared_cache(config, folder, front_end)
+    outcome = unchanged_outcome(shared) if shared is not None else None
+    if shared is not None and outcome is not None:
+        _announce_notices(config, shared, announce)
+        cache = open_cache(shared.folder, shared.settings.fingerprint)
+        rejections = (*_rejections_of_clips(shared, outcome), *_rejections_of_limits(cache, config))
+        return _report(config, shared, cache, outcome, rejections, started)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        location = locate_cache(config, folder, front_end, pool, progress or ignore_progress)
-        with cache_lock(location.folder):
-            preparation = Preparation(config, location, pool, progress or ignore_progress, announce or _ignore_line)
+        location = locate_cache(config, folder, front_end, pool, progress, announce)
+        _announce_notices(config, location, announce)
+        with cache_lock(location.folder, announce):
+            preparation = Preparation(config, location, pool, progress, announce, retry)
             try:
                 outcome = preparation.finish()
             finally:
                 preparation.writer.close()
-            set_aside = _rejections_of_clips(location, outcome.notes)
+            rejected = _rejections_of_clips(location, outcome)
             if not preparation.is_ready.any():
-                write_rejected_csv(location.folder / REJECTED_NAME, set_aside)
+                write_rejected_csv(location.folder / REJECTED_NAME, rejected)
                 raise CorpusError(
-                    f"No clip of {location.source.folder} can be used: {summarise_rejections(set_aside)}. "
+                    f"No clip of {location.source.folder} can be used: {summarise_rejections(rejected)}. "
                     f"The reasons are in {location.folder / REJECTED_NAME}."
                 )
             cache = open_cache(location.folder, location.settings.fingerprint)
-            rejections = (*set_aside, *_rejections_of_limits(cache, config))
+            rejections = (*rejected, *_rejections_of_limits(cache, config))
             write_rejected_csv(location.folder / REJECTED_NAME, rejections)
+    return _report(config, location, cache, outcome, rejections, started)
+
+
+def _announce_notices(config: DataConfig, location: CacheLocation, announce: Callable[[str], None]) -> None:
+    for notice in (*location.source.notices, letters_notice(config.text_symbols, location.front_end.kind)):
+        if notice:
+            announce(notice)
+
+
+def _report(
+    config: DataConfig,
+    location: CacheLocation,
+    cache: Cache,
+    outcome: Outcome,
+    rejections: tuple[Rejection, ...],
+    started: float,
+) -> PrepareReport:
     return PrepareReport(
         data_folder=location.source.folder,
         folder=location.folder,
@@ -119,12 +147,13 @@ def prepare_corpus(
     )
 
 
-def _rejections_of_clips(location: CacheLocation, notes: Notes) -> tuple[Rejection, ...]:
-    """What the metadata, the recordings and the texts gave away, in the order of the metadata."""
+def _rejections_of_clips(location: CacheLocation, outcome: Outcome) -> tuple[Rejection, ...]:
+    """Clips that the metadata, the recordings and the texts do not allow to use, in the order of the metadata."""
+    why = {**outcome.notes.set_aside, **outcome.failed}
     found = [
-        Rejection(one.id, str(one.path), notes.set_aside[one.id].reason, notes.set_aside[one.id].detail)
+        Rejection(one.id, str(one.path), why[one.id].reason, why[one.id].detail)
         for one in location.source.utterances
-        if one.id in notes.set_aside
+        if one.id in why
     ]
     return (*location.source.rejections, *found)
 
@@ -132,7 +161,3 @@ def _rejections_of_clips(location: CacheLocation, notes: Notes) -> tuple[Rejecti
 def _rejections_of_limits(cache: Cache, config: DataConfig) -> list[Rejection]:
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     return usable_clips(cache, config.max_text_length, max_mel_frames)[1]
-
-
-def _ignore_line(line: str) -> None:
-    """For callers that show nothing."""

@@ -4,8 +4,10 @@ The first line is the setup: the data configuration and the front end. Kinds of 
     probe   a path → samples and rate of the file
     hash    a path → hash of its content
     audio   a path and a sample rate → hash of its content, seconds; payload: log-mel, float32 (frames, n_mels)
+    length  a path and a sample rate → frames of its log-mel
     text    a language and texts → the symbols of each text
-What makes a clip unusable is a result like any other: `rejected` (the reason) and `detail`.
+What makes a clip unusable is a result like any other: `rejected` (the reason) and `detail`. Where it says nothing about the clip
+(the disk, the memory, a phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from myxtts.audio.files import load_clip, probe_audio
-from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.config.config import DataConfig
 from myxtts.data.worker_pool import RESULT_HEAD
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.text.tokenizer import FrontEnd
 
-UNFORESEEN = (MemoryError, ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
-"""What a clip may still cause that no check of ours foresaw: it is set aside and reported, and must not stop the others."""
+PHONEMIZER_FAILED = "phonemizer failed"
+UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
+"""What a clip may still cause that no check of ours foresaw: it is rejected and reported, and must not stop the others."""
+OF_THE_CONTENT = ("empty file", "cut off", "not audio")
+"""Reasons that a disk with errors gives too: they count only if every byte of the file can be read."""
 
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
@@ -68,17 +73,23 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         head = {"hash": hash_file(path), "seconds": len(samples) / spec.sample_rate, "frames": len(mel)}
         return head, mel.data.cast("B")
 
-    def text(item: dict[str, Any]) -> Result:
-        return {"texts": [_spell(front_end, one, item["language"]) for one in _spell_all(front_end, item)]}, b""
+    def length(item: list[Any]) -> Result:
+        path, sample_rate = item
+        spec = MelSpec.from_config(config, sample_rate)
+        return {"frames": num_frames(len(load_clip(path, config, spec.sample_rate)), spec)}, b""
 
-    return {"probe": probe, "hash": hash_content, "audio": audio, "text": text}
+    def text(item: dict[str, Any]) -> Result:
+        texts = [_spell(front_end, one, item["language"]) for one in _spell_all(front_end, item)]
+        return {"texts": texts} | ({"transient": True} if any("transient" in one for one in texts) else {}), b""
+
+    return {"probe": probe, "hash": hash_content, "audio": audio, "length": length, "text": text}
 
 
 def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
     """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
     try:
         return front_end.symbols_of(item["texts"], item["language"])
-    except (TextError, *UNFORESEEN):
+    except (TextError, OSError, MemoryError, *UNFORESEEN):
         return item["texts"]
 
 
@@ -88,9 +99,13 @@ def _spell(front_end: FrontEnd, spelled_or_text: list[str] | str, language: str)
     try:
         return {"spelled": "".join(front_end.symbols_of([spelled_or_text], language)[0])}
     except TextError as error:
+        if error.__cause__ is not None:  # espeak-ng could not start, e.g. because the temporary folder is full
+            return _transient(PHONEMIZER_FAILED, str(error))
         return {"rejected": "text cannot be spoken", "detail": str(error)}
+    except (OSError, MemoryError) as error:
+        return _transient(PHONEMIZER_FAILED, _described(error))
     except UNFORESEEN as error:
-        return {"rejected": "text cannot be spoken", "detail": f"{type(error).__name__}: {error}"}
+        return {"rejected": "text cannot be spoken", "detail": _described(error)}
 
 
 def do_job(job: Callable[[Any], Result], item: Any) -> Result:
@@ -98,13 +113,34 @@ def do_job(job: Callable[[Any], Result], item: Any) -> Result:
     try:
         return job(item)
     except AudioError as error:
-        return {"rejected": error.reason, "detail": str(error)}, b""
+        return _rejected_audio(item if isinstance(item, str) else item[0], error), b""
     except MyXTTSError as error:
         return {"rejected": "unusable", "detail": str(error)}, b""
     except OSError as error:
-        return {"rejected": "missing", "detail": f"{item}: {error.strerror or error}"}, b""
+        return _transient("missing", f"{item}: {error.strerror or error}"), b""
+    except MemoryError:
+        return _transient("decoder failed", f"{item}: not enough memory"), b""
     except UNFORESEEN as error:
-        return {"rejected": "decoder failed", "detail": f"{item}: {type(error).__name__}: {error}"}, b""
+        return {"rejected": "decoder failed", "detail": f"{item}: {_described(error)}"}, b""
+
+
+def _rejected_audio(path: str, error: AudioError) -> dict[str, Any]:
+    if error.reason == "missing":
+        return _transient(error.reason, str(error))
+    if error.reason in OF_THE_CONTENT:
+        try:
+            hash_file(path)
+        except OSError as read_error:
+            return _transient("missing", f"{path} cannot be read: {read_error.strerror or read_error}.")
+    return {"rejected": error.reason, "detail": str(error)}
+
+
+def _transient(reason: str, detail: str) -> dict[str, Any]:
+    return {"rejected": reason, "detail": detail, "transient": True}
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def serve(requests: BinaryIO, results: BinaryIO) -> None:

@@ -1,7 +1,8 @@
 """A corpus without a prepared cache (`preprocessing_mode: runtime`): folder in, what a plan and a trainer need of it out.
 
-Texts are spelled and headers are read at the start; recordings are decoded while training (`myxtts.data.runtime_loader`). That is
-possible for 16-bit WAV at the corpus's sample rate only: all others are listed in one error. No TensorFlow here.
+At the start, the worker processes of `prepare` phonemize the texts and decode every recording once: the same clips are rejected,
+and the lengths without silence are known. While training, recordings are decoded again (`myxtts.data.runtime_loader`). That works
+for 16-bit WAV at the corpus's sample rate only: all others are listed in one error. No TensorFlow here.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import numpy as np
 import soundfile
 
 from myxtts.audio.files import load_clip, probe_audio
-from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
+from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
-from myxtts.data.cache_location import most_frequent_rate
+from myxtts.data.cache_location import ignore_progress, most_frequent_rate, worker_count, worker_setup
+from myxtts.data.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
+from myxtts.data.manifest import summarise_rejections
 from myxtts.data.source import Source, read_source
 from myxtts.data.utterance import Rejection, Utterance
+from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import AudioError, CorpusError
-from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end
+from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notice
 
 LISTED_FILES = 10
 
@@ -39,7 +43,7 @@ class RecordingTable:
     speakers: tuple[str, ...]
     languages: tuple[str, ...]
     frame_counts: np.ndarray
-    """int32: frames of the whole recording; what is left after silence is cut is known when it is read."""
+    """int32: frames after silence is trimmed."""
     frame_starts: np.ndarray
     """int64: 0, because there is no table of frames."""
     token_starts: np.ndarray
@@ -50,6 +54,8 @@ class RecordingTable:
     tokens: np.ndarray
     """int32: of all clips; element 0 is padding."""
     rejections: tuple[Rejection, ...]
+    notices: tuple[str, ...]
+    """What was guessed about the corpus, and whether letters stand in for phonemes: one sentence each."""
     config: DataConfig
 
     @property
@@ -62,12 +68,25 @@ class RecordingTable:
         lines = "\n".join(f"{clip}|{text}" for clip, text in zip(self.ids, self.texts, strict=True))
         return f"recordings-{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
 
+    def rejection_report(self) -> list[str]:
+        """Lines for the user: how many clips were rejected, and the first of them with their reasons."""
+        if not self.rejections:
+            return []
+        listed = [f"  {one.id}: {one.detail or one.reason}" for one in self.rejections[:LISTED_FILES]]
+        rest = [f"  … and {len(self.rejections) - LISTED_FILES} more"] if len(self.rejections) > LISTED_FILES else []
+        return [summarise_rejections(self.rejections), *listed, *rest]
+
     def clip_frames(self, clip: int) -> np.ndarray:
         """Log-mel of one clip, (frames, n_mels), read from its recording."""
         return mel_numpy(load_clip(self.paths[clip], self.config, self.mel.sample_rate), self.mel)
 
 
-def open_recordings(config: DataConfig, folder: str | Path | None = None) -> RecordingTable:
+def open_recordings(
+    config: DataConfig,
+    folder: str | Path | None = None,
+    progress: Progress = ignore_progress,
+    workers: int | None = None,
+) -> RecordingTable:
     """The corpus in `folder` (default: `config.train_data`, then the bundled prompts), ready to be decoded while training."""
     source = read_source(config, folder)
     rates = np.array([_rate(one.path) for one in source.utterances])
@@ -75,24 +94,27 @@ def open_recordings(config: DataConfig, folder: str | Path | None = None) -> Rec
     _refuse_undecodable([one for one in source.utterances if not _is_decodable(one.path, sample_rate)], sample_rate)
     mel = MelSpec.from_config(config, sample_rate)
     front_end = build_front_end(config.text_symbols, config.lexicon)
-    spelled = _spelled(source, front_end.symbols_of)
-    symbols = SymbolTable().extended_with({symbol for one in spelled for symbol in one})
+    with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+        texts = phonemize_texts(source.utterances, range(len(source.utterances)), pool, progress)
+        failures = dict(texts.failures)
+        frames = _frame_counts(source, sample_rate, failures, pool, progress)
+    symbols = SymbolTable().extended_with({symbol for text in texts.symbols.values() for symbol in text})
     tokenizer = Tokenizer(symbols, front_end)
-    encoded = [tokenizer.number(one).ids for one in spelled]
-    samples = [probe_audio(one.path)[0] for one in source.utterances]
-    frames = np.array([num_frames(count, mel) for count in samples], np.int32)
-    reasons = [
-        _unusable(count / sample_rate, len(ids), int(n), config)
-        for count, ids, n in zip(samples, encoded, frames, strict=True)
-    ]
-    kept = np.array([place for place, reason in enumerate(reasons) if reason is None], np.int64)
+    encoded = {place: tokenizer.number(text).ids for place, text in texts.symbols.items()}
+    for place, ids in encoded.items():
+        failure = more_tokens_than_frames(len(ids), int(frames[place])) if ids else NOTHING_TO_SPEAK
+        if failure is not None:
+            failures.setdefault(place, failure)
+    kept = np.array([place for place in range(len(source.utterances)) if place not in failures], np.int64)
     rejected = tuple(
-        Rejection(one.id, str(one.path), reason)
-        for one, reason in zip(source.utterances, reasons, strict=True)
-        if reason is not None
+        Rejection(one.id, str(one.path), failures[place].reason, failures[place].detail)
+        for place, one in enumerate(source.utterances)
+        if place in failures
     )
     if not len(kept):
-        raise CorpusError(f"No clip of {source.folder} can be used: the first one is '{rejected[0].reason}'.")
+        raise CorpusError(
+            f"No clip of {source.folder} can be used: {summarise_rejections(rejected)}. The first: {rejected[0].detail}"
+        )
     utterances = [source.utterances[place] for place in kept]
     token_counts = np.array([len(encoded[place]) for place in kept], np.int32)
     speakers = tuple(sorted({one.speaker for one in utterances}))
@@ -116,29 +138,25 @@ def open_recordings(config: DataConfig, folder: str | Path | None = None) -> Rec
         is_validation=source.is_validation[kept],
         tokens=np.concatenate([[0], *(encoded[place] for place in kept)]).astype(np.int32),
         rejections=(*source.rejections, *rejected),
+        notices=tuple(
+            notice for notice in (*source.notices, letters_notice(config.text_symbols, front_end.kind)) if notice
+        ),
         config=config,
     )
 
 
-def _spelled(source: Source, symbols_of) -> list[list[str]]:
-    """Symbols of every text, language by language."""
-    spelled: list[list[str]] = [[] for _ in source.utterances]
-    for language in sorted({one.language for one in source.utterances}):
-        places = [place for place, one in enumerate(source.utterances) if one.language == language]
-        texts = symbols_of([source.utterances[place].text for place in places], language)
-        for place, symbols in zip(places, texts, strict=True):
-            spelled[place] = symbols
-    return spelled
-
-
-def _unusable(seconds: float, num_tokens: int, frames: int, config: DataConfig) -> str | None:
-    if seconds < config.min_seconds:
-        return "too short"
-    if seconds > config.max_seconds:
-        return "too long"
-    if not num_tokens:
-        return "empty text"
-    return "more tokens than frames" if 2 * num_tokens + 1 > frames else None
+def _frame_counts(
+    source: Source, sample_rate: int, failures: dict[int, Failure], pool: WorkerPool, progress: Progress
+) -> np.ndarray:
+    """int32 (utterances,): frames of each clip; recordings that cannot be used have 0 and are added to `failures`."""
+    frames = np.zeros(len(source.utterances), np.int32)
+    jobs = [[str(one.path), sample_rate] for one in source.utterances]
+    for place, head, _ in pool.run("length", jobs, stage="measuring clips", progress=progress):
+        if "rejected" in head:
+            failures[place] = Failure.from_head(head)
+        else:
+            frames[place] = head["frames"]
+    return frames
 
 
 def _rate(path: Path) -> int:
@@ -149,10 +167,11 @@ def _rate(path: Path) -> int:
 
 
 def _is_decodable(path: Path, sample_rate: int) -> bool:
+    """Whether TensorFlow can decode the file; what nobody can read is rejected later, with its reason."""
     try:
         facts = soundfile.info(path)
     except soundfile.SoundFileError:
-        return False
+        return True
     return (facts.format, facts.subtype, facts.samplerate) == ("WAV", "PCM_16", sample_rate)
 
 

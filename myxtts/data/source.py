@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.manifest import Rejection, Utterance, read_splits
+from myxtts.errors import CorpusError
 
 MISSING_BYTES = -1
 
@@ -29,14 +31,22 @@ class Source:
     mtimes_ns: np.ndarray
     """int64 (utterances,): when each recording was last written."""
     rejections: tuple[Rejection, ...]
+    notices: tuple[str, ...] = ()
+    """What was guessed about the corpus, such as an encoding: one sentence each, to be shown to the user."""
 
 
 def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     """The corpus in `folder`, by default `config.train_data`, by default the bundled prompts."""
     chosen = folder if folder is not None else config.train_data
     root = Path(chosen) if chosen is not None else bundled_corpus()
-    train, held_out = read_splits(root, config.language or DEFAULT_LANGUAGE, config.validation_share, config.val_data)
+    language = config.language or DEFAULT_LANGUAGE
+    try:
+        train, held_out = read_splits(root, language, config.validation_share, config.val_data)
+    except CorpusError as error:
+        _refuse_locale(str(error))
+        raise
     rejections = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
+    _refuse_locale("".join(one.id for one in rejections if one.reason == "missing"))
     training_clips, validation_clips = list(train.utterances), list(held_out.utterances)
     if held_out.folder != train.folder:  # two folders may use the same names for different clips
         taken = {one.id for one in training_clips}
@@ -60,6 +70,18 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
         sizes=np.ascontiguousarray(states[:, 0]),
         mtimes_ns=np.ascontiguousarray(states[:, 1]),
         rejections=tuple(rejections),
+        notices=tuple(dict.fromkeys((*train.notices, *held_out.notices))),
+    )
+
+
+def _refuse_locale(names: str) -> None:
+    """Raise if names of missing recordings are not ASCII and Python cannot find such files under the present locale."""
+    encoding = sys.getfilesystemencoding()
+    if encoding.replace("-", "").lower() == "utf8" or names.isascii():
+        return
+    raise CorpusError(
+        f"The recordings have names that are not ASCII, and Python cannot find them under this locale (file names are read as "
+        f"{encoding}). Set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8, and run the command again."
     )
 
 

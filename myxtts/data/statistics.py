@@ -69,7 +69,7 @@ def get_statistics(cache: Cache, config: DataConfig, subset: Subset = "all") -> 
 
 
 def length_statistics(lengths: np.ndarray) -> dict[str, float | int]:
-    """Smallest, mean, largest, and the percentiles of CONTRACT."""
+    """Smallest, mean and largest length, and the lengths at `PERCENTILES`."""
     percentiles = np.percentile(lengths, PERCENTILES)
     return {
         "min": int(lengths.min()),

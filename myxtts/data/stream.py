@@ -7,8 +7,10 @@ gets exactly the batches that were left. No TensorFlow, no files: `myxtts.data.f
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -18,7 +20,11 @@ from myxtts.data.packing import RowSize, pack_rows
 from myxtts.errors import PlanError
 
 Position = tuple[int, int]
-"""(pass, row): the first row that has not been delivered."""
+"""(pass, row): the first row that has not been delivered. It has a meaning only with the `Plan.fingerprint` it belongs to."""
+ORDER_VERSION = 1
+"""To be raised with every change of the arithmetic that gives the same settings another order."""
+COUNTED_CLIPS = 20_000
+"""Packed rows are counted in as many epochs as hold so many clips (about 0.3 s); later epochs are taken to be as long."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,12 @@ class Plan:
             for shape_number, next_position in zip(segment.shape_numbers, segment.next_positions, strict=True):
                 yield next(upcoming[shape_number]), self.shapes[shape_number], tuple(next_position.tolist())
 
-    def single_pass(self) -> Segment:
+    def single_pass(self, pass_number: int = 0) -> Segment:
         """Every clip exactly once, for validation: the last batch of each shape is filled with empty rows."""
         if self.kind == "packed":
-            rows_by_shape = [self._packed_rows(0).rows]
+            rows_by_shape = [self._packed_rows(pass_number).rows]
         else:
-            order = shuffled(len(self.clips), self.seed, 0)
+            order = shuffled(len(self.clips), self.seed, pass_number)
             in_bucket = [order[self.buckets[order] == number] for number in range(len(self.shapes))]
             rows_by_shape = [self.clips[members][:, None] for members in in_bucket]
         batches, passes, numbers = [], [], []
@@ -109,7 +115,7 @@ class Plan:
             missing = -len(rows) % shape.rows
             filled = np.concatenate([rows, np.full((missing, shape.slots), NO_CLIP, np.int32)])
             batches.append(filled.reshape(-1, shape.rows, shape.slots))
-            passes.append(np.zeros(batches[-1].shape[:2], np.int32))
+            passes.append(np.full(batches[-1].shape[:2], pass_number, np.int32))
             numbers.append(np.full(len(batches[-1]), number, np.int64))
         shape_numbers = np.concatenate(numbers)
         ends = np.stack([np.zeros(len(shape_numbers), np.int64), np.arange(1, len(shape_numbers) + 1)], axis=1)
@@ -138,6 +144,33 @@ class Plan:
         if order.batch_rows is not None:
             return float(order.batch_rows.mean()) if len(order.batch_rows) else 0.0
         return float((order.rows != NO_CLIP).sum(axis=1).mean() * self.shapes[0].rows)
+
+    def batches_in(self, epochs: int) -> float:
+        """Batches that hold every row of the first `epochs` epochs; a fraction where the last one reaches into the next epoch."""
+        if self.kind == "packed":
+            counted = min(epochs, max(1, COUNTED_CLIPS // len(self.clips)))
+            rows = sum(len(self._packed_rows(number).rows) for number in range(counted))
+            return rows * epochs / counted / self.shapes[0].rows
+        clips_of_shapes = np.bincount(self.buckets, minlength=len(self.shapes)).tolist()
+        return sum(epochs * clips / shape.rows for clips, shape in zip(clips_of_shapes, self.shapes, strict=True))
+
+    def fingerprint(self, content_id: str) -> str:
+        """Hash of everything that decides which clips of the cache `content_id` lie in which rows and batches.
+
+        Another number of replicas changes it only for `buckets`, whose rows per batch are a multiple of them.
+        """
+        settings = {
+            "version": ORDER_VERSION,
+            "cache": content_id,
+            "kind": self.kind,
+            "seed": self.seed,
+            "shapes": [(shape.rows, shape.tokens, shape.frames, shape.slots) for shape in self.shapes],
+            "row": asdict(self.row_size) if self.kind == "packed" else None,
+        }
+        found = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        for numbers in (self.clips, self.frame_counts, self.token_counts, self.buckets):
+            found.update(np.ascontiguousarray(numbers, "<i8"))
+        return found.hexdigest()
 
     def _packed_rows(self, pass_number: int) -> PassRows:
         order = shuffled(len(self.clips), self.seed, pass_number)

@@ -7,7 +7,6 @@ and one of tokens, where padding is row 0. `TFNativeDataLoader` reads single rec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,8 +17,9 @@ from myxtts.audio.mel import MelSpec
 from myxtts.audio.mel_tf import mel_tensorflow
 from myxtts.batch import Batch, BatchShape
 from myxtts.config.config import DataConfig
-from myxtts.data.mapped_table import file_bytes, mapped_table
+from myxtts.data.mapped_table import mapped_table
 from myxtts.data.runs import BatchRuns, ClipTable
+from myxtts.runtime.device import usable_cores
 
 BYTES_PER_MB = 1_000_000
 FillFrames = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -45,11 +45,11 @@ def empty_tables(n_mels: int) -> Tables:
 
 def open_tables(cache: ClipTable, cache_memory_mb: int) -> Tables:
     """The tables of a cache: read into memory up to the given size, mapped beyond it."""
-    total_bytes = sum(file_bytes(path) for path in (cache.frames_path, cache.tokens_path))
+    total_bytes = 4 * (cache.num_rows * cache.mel.n_mels + cache.num_tokens)
     is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
     with tf.device("/CPU:0"):
-        frames = mapped_table(cache.frames_path, np.float32, (cache.mel.n_mels,))
-        tokens = mapped_table(cache.tokens_path, np.int32, ())
+        frames = mapped_table(cache.frames_path, np.float32, (cache.num_rows, cache.mel.n_mels))
+        tokens = mapped_table(cache.tokens_path, np.int32, (cache.num_tokens,))
         if is_in_memory:
             # A copy: a mapped page may be given up, and read from the disk again in the middle of a step.
             frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
@@ -70,7 +70,7 @@ class LoaderOptions:
     @classmethod
     def from_config(cls, config: DataConfig, device: str | None = None) -> LoaderOptions:
         """`device`: where the batches are used; None is the first GPU, if there is one."""
-        threads = len(os.sched_getaffinity(0)) if config.num_workers == "auto" else config.num_workers
+        threads = usable_cores() if config.num_workers == "auto" else config.num_workers
         if not config.prefetch_to_gpu:
             size = tf.data.AUTOTUNE if config.prefetch_buffer_size == "auto" else config.prefetch_buffer_size
             return cls(threads, config.optimize_cpu_gpu_overlap, None, size)

@@ -1,4 +1,4 @@
-"""The two records of a corpus: an `Utterance` that is learnt from, and a `Rejection` that is reported."""
+"""The two records of a corpus: an `Utterance` to train on, and a `Rejection` that is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A clip that was set aside, and why."""
+    """A clip that cannot be used, and why."""
 
     id: str
     path: str

@@ -1,14 +1,17 @@
 """`verify`: a cache folder in, everything that is wrong with it out; with `fix`, a repaired cache.
 
-Looking changes nothing. Repairing drops the damaged clips from the index (all of them, if the index itself cannot be trusted) and
-lets `prepare` make them again, so that there is one way in which a record comes into being.
+Checking changes nothing and waits for a running `prepare`. What an interrupted one left is no damage: the next one continues from
+it. Repairing drops the damaged clips from the index (all of them, if the index itself cannot be trusted) and lets `prepare` make
+them again, so that there is one way in which a record comes into being.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +30,12 @@ from myxtts.data.cache import (
     map_bytes,
     settings_differences,
 )
-from myxtts.data.cache_location import Progress, ignore_progress
-from myxtts.data.cache_writer import cache_lock, publish, unnamed_files
-from myxtts.data.journal import record_checksum
+from myxtts.data.cache_location import ignore_progress
+from myxtts.data.cache_writer import JOURNAL_NAME, cache_lock, ignore_line, publish, unnamed_files
+from myxtts.data.journal import read_journal, record_checksum
 from myxtts.data.notes import read_notes
 from myxtts.data.prepare import PrepareReport, prepare_corpus
+from myxtts.data.worker_pool import Progress
 from myxtts.errors import CacheError
 
 HEADER_DAMAGED = "damaged header"
@@ -70,6 +74,8 @@ class VerifyReport:
     is_repaired: bool = False
     prepared: PrepareReport | None = None
     """What preparing the damaged clips again did."""
+    unfinished_clips: int | None = None
+    """Clips that an interrupted `prepare` finished but did not publish; None: none was interrupted."""
 
     @property
     def is_clean(self) -> bool:
@@ -86,37 +92,56 @@ def verify_and_fix_cache(
     expected_settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     workers: int | None = None,
+    announce: Callable[[str], None] = ignore_line,
 ) -> VerifyReport:
     """Check the cache in `folder` (`…/<fingerprint>`) record by record; repair it with `fix`.
 
     `config` and `data_folder` are what it is prepared from; by default what its header names. `expected_settings` are those that
-    it must have been prepared with, if the caller knows them.
+    it must have been prepared with, if the caller knows them. `announce(line)` says which process is waited for.
     """
     folder, progress = Path(folder), progress or ignore_progress
-    problems, cache = find_problems(folder, expected_settings, progress)
+    with _checking_lock(folder, announce):
+        problems, cache = find_problems(folder, expected_settings, progress)
+        unfinished = unfinished_clips(folder)
     checked = cache.num_clips if cache else 0
     damaged = sorted({clip for problem in problems for clip in problem.clips})
     damaged_ids = tuple(cache.ids[clip] for clip in damaged) if cache else ()
     if not problems or not fix:
-        return VerifyReport(folder, tuple(problems), checked, damaged_ids)
+        return VerifyReport(folder, tuple(problems), checked, damaged_ids, unfinished_clips=unfinished)
     if config is None:
         config, data_folder = _recorded_origin(folder)
-    with cache_lock(folder):
+    with cache_lock(folder, announce):
         if any(problem.kind in BEYOND_TRUST for problem in problems) or (cache and len(damaged) == cache.num_clips):
             _remove_all(folder)
         elif cache and damaged:
             _drop_clips(cache, damaged)
-    prepared = prepare_corpus(config, data_folder, progress=progress, workers=workers)
-    with cache_lock(prepared.folder):
+    prepared = prepare_corpus(config, data_folder, progress=progress, announce=announce, workers=workers)
+    with cache_lock(prepared.folder, announce):
         for path in unnamed_files(prepared.folder, _read_json(prepared.folder)):
             path.unlink()
-    left, _ = find_problems(prepared.folder, expected_settings, progress)
+        left, _ = find_problems(prepared.folder, expected_settings, progress)
     if left:
         raise CacheError(
             f"The cache in {folder} could not be repaired: {left[0].kind} in {left[0].file} ({left[0].detail}). "
             "Is the disk failing? Remove the folder and run `myxtts prepare`."
         )
     return VerifyReport(folder, tuple(problems), checked, damaged_ids, True, prepared)
+
+
+@contextlib.contextmanager
+def _checking_lock(folder: Path, announce: Callable[[str], None]) -> Iterator[None]:
+    """The lock of an existing folder; one that this user may not write cannot be changed by this user's `prepare` either."""
+    if not os.access(folder, os.W_OK):
+        yield
+        return
+    with cache_lock(folder, announce):
+        yield
+
+
+def unfinished_clips(folder: Path) -> int | None:
+    """Clips in the journal of an interrupted `prepare`; None without a usable journal."""
+    head, records = read_journal(folder / JOURNAL_NAME)
+    return None if head is None else len(records)
 
 
 def find_problems(
@@ -129,9 +154,11 @@ def find_problems(
     problem = _problem_of_header(folder, header, expected_settings)
     if problem:
         return [problem], None
+    is_unfinished = unfinished_clips(folder) is not None
     problems = [
         Problem(LEFT_OVER, path.name, f"{path.stat().st_size} bytes that the cache does not name")
         for path in unnamed_files(folder, header)
+        if not (is_unfinished and path.name == JOURNAL_NAME)
     ]
     unusable = _problems_of_index(folder, header)
     if unusable:
@@ -144,7 +171,7 @@ def find_problems(
         received = (folder / name).stat().st_size
         if received < expected:
             problems.append(Problem(TRUNCATED, name, f"{received} bytes, expected {expected}"))
-        elif received > expected:
+        elif received > expected and not is_unfinished:
             problems.append(Problem(DATA_WITHOUT_INDEX, name, f"{received - expected} bytes after the last record"))
     cache = load_cache(folder, header)
     return problems + _problems_of_records(cache, progress), cache
@@ -154,6 +181,12 @@ def _problems_without_header(folder: Path) -> list[Problem]:
     orphans = unnamed_files(folder, None)
     if not orphans:
         raise CacheError(f"There is no prepared cache in {folder}. Run `myxtts prepare`.")
+    unfinished = unfinished_clips(folder)
+    if unfinished is not None:
+        raise CacheError(
+            f"The cache in {folder} is not finished: `myxtts prepare` was interrupted after {unfinished} clips. "
+            "Run it again: it continues from there."
+        )
     return [
         Problem(DATA_WITHOUT_INDEX, path.name, f"{path.stat().st_size} bytes, but there is no {HEADER_NAME}")
         for path in orphans

@@ -99,6 +99,7 @@ class BottleneckDiagnosis:
         lines = [
             *verdict,
             "",
+            self.trial.hardware_line,
             f"Real steps: {summary.steps} of {duration(summary.mean_seconds)} ± {duration(summary.std_seconds)}; waiting "
             f"{percent(summary.wait_share)}, host {percent(summary.host_share)}, device {percent(summary.device_share)}; "
             f"spread {percent(summary.step_cv)}",
@@ -181,12 +182,13 @@ def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _time_step(trainer: XTTSTrainer) -> float:
-    """Median time of the step on one real batch, repeated; the state is put back."""
+    """Median time of the step on one real batch, repeated; the train state is restored."""
     accumulated = trainer.config.training.gradient_accumulation_steps
     batch = next(trainer.feed)
     times = []
-    for _ in range(STEP_ALONE_REPETITIONS + 1):
-        start = time.perf_counter()
-        trainer.steps.learn([batch] * accumulated).numpy()
-        times.append(time.perf_counter() - start)
+    with trainer.state.restored():
+        for _ in range(STEP_ALONE_REPETITIONS + 1):
+            start = time.perf_counter()
+            trainer.steps.learn([batch] * accumulated).numpy()
+            times.append(time.perf_counter() - start)
     return float(np.median(times[1:]))

@@ -52,6 +52,7 @@ class RetracingDiagnosis:
         lines = [
             f"Plan: {self.plan}, {len(self.shapes)} shapes ({', '.join(self.shapes[:3])}"
             f"{' ...' if len(self.shapes) > 3 else ''}), {percent(self.useful_share)} useful frames",
+            self.trial.hardware_line,
             f"Batch shapes are closed: {'yes' if self.are_shapes_closed else 'no'}",
             f"Compiled before the first step in {self.compile_seconds:.1f} s",
             f"After the warm-up: {since.traces} traces, {compiled} XLA compilations, {since.signatures} new batch signatures",

@@ -39,11 +39,18 @@ class Trial:
     retraces: tuple[Retrace, ...]
     since_warmup: Counts
     total: Counts
+    hardware: dict[str, str]
+    """What the steps ran on (`Hardware.facts`)."""
 
     @property
     def steady(self) -> np.ndarray:
         """Seconds by (step, stage) without the cold steps."""
         return self.stages[self.cold_steps :]
+
+    @property
+    def hardware_line(self) -> str:
+        """For people."""
+        return "Ran on " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.hardware.items())
 
     @property
     def summary(self) -> StepSummary:
@@ -61,10 +68,8 @@ def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
         )
         quiet = Display(Console(file=io.StringIO(), highlight=False))
         trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, starts_anew=True)
-        try:
+        with trainer:
             yield trainer
-        finally:
-            trainer.feed.close()
 
 
 def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
@@ -86,4 +91,11 @@ def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
         previous = metrics
         watch.observe_step(step, learning_kind(accumulated), batches)
         clock.finish()
-    return Trial(clock.recent(last=steps), COLD_STEPS, watch.retraces, watch.counts_since_warmup(), watch.counts())
+    return Trial(
+        stages=clock.recent(last=steps),
+        cold_steps=COLD_STEPS,
+        retraces=watch.retraces,
+        since_warmup=watch.counts_since_warmup(),
+        total=watch.counts(),
+        hardware=trainer.hardware.facts(),
+    )

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from myxtts.models.compiled import compiled_by_xla
+from myxtts.models.convolution import convolve
 from myxtts.models.layout import RowLayout
 
 
@@ -61,7 +62,7 @@ class MaskedConv1D(keras.layers.Layer):
         if keep is not None:
             values *= tf.cast(keep, values.dtype)
         kernel, bias = tf.cast(self.kernel, values.dtype), tf.cast(self.bias, values.dtype)
-        return biased_silu(tf.nn.conv1d(values, kernel, stride=1, padding="SAME", dilations=self.dilation), bias)
+        return biased_silu(convolve(values, kernel, self.dilation), bias)
 
     def get_config(self):
         own = {"filters": self.filters, "kernel_size": self.kernel_size, "dilation": self.dilation}

@@ -7,8 +7,10 @@ In: nothing but time. Out: one `MachineSample` per call. Without an NVIDIA drive
 from __future__ import annotations
 
 import os
+import platform
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -148,6 +150,14 @@ def _disk_counters() -> tuple[int, int]:
     return (counters.read_bytes, counters.write_bytes) if counters is not None else (0, 0)
 
 
+def usable_cores() -> int:
+    """CPU cores that this process may use (Linux and Windows can restrict them; macOS cannot)."""
+    process = psutil.Process()
+    if hasattr(process, "cpu_affinity"):
+        return len(process.cpu_affinity())
+    return os.cpu_count() or 1
+
+
 def accelerators() -> tuple[str, ...]:
     """Names of the devices that TensorFlow would train on, beside the CPU: `GPU:0`, `TPU:0` ..."""
     import tensorflow as tf
@@ -157,3 +167,32 @@ def accelerators() -> tuple[str, ...]:
         for device in tf.config.list_physical_devices()
         if device.device_type != "CPU"
     )
+
+
+INSTRUCTION_SETS = {
+    "amx_tile": "AMX",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx512f": "AVX-512",
+    "avx_vnni": "AVX-VNNI",
+    "avx2": "AVX2",
+    "avx": "AVX",
+}
+"""Flag of Linux's /proc/cpuinfo → name, the widest first."""
+
+
+def instruction_set() -> str:
+    """The widest vector instructions of this CPU that matter to TensorFlow, with the limits that the environment sets.
+
+    Only Linux on x86 lists them; elsewhere the name of the architecture.
+    """
+    try:
+        listed = set(Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split())
+    except OSError:
+        listed = set()
+    name = next((name for flag, name in INSTRUCTION_SETS.items() if flag in listed), platform.machine() or "unknown")
+    limits = [
+        f"{variable}={os.environ[variable]}"
+        for variable, usual in (("TF_ENABLE_ONEDNN_OPTS", "1"), ("ONEDNN_MAX_CPU_ISA", None))
+        if variable in os.environ and os.environ[variable] != usual
+    ]
+    return f"{name} ({', '.join(limits)})" if limits else name

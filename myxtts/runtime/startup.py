@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import os
-import re
+import subprocess
 import sys
-import tempfile
 
-NOTICES = re.compile(
+NOTICES = (
     rb"All log messages before absl::InitializeLog|oneDNN custom operations are on|Could not find cuda drivers"
     rb"|failed call to cuInit|Cannot dlopen some GPU libraries|This TensorFlow binary is optimized"
     rb"|To enable the following instructions|computation_placer already registered"
 )
 """Lines that TensorFlow's C++ side writes on every start, before its log level is known to it."""
 
+FILTER = """
+import os, re, sys
+notices = re.compile(os.fsencode(sys.argv[1]))
+for line in sys.stdin.buffer:
+    if not notices.search(line):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+"""
+"""Runs as a process of its own, so that the last lines of a TensorFlow that aborts (no AVX, broken CUDA) are still shown."""
+
 
 def start_tensorflow() -> None:
-    """Import TensorFlow and let it look for devices; its notices go nowhere, everything else to standard error."""
+    """Import TensorFlow and list its devices; its notices are dropped, everything else goes to standard error."""
     if "tensorflow" in sys.modules:
         return
     sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as captured:
-        os.dup2(captured.fileno(), 2)
-        try:
-            import tensorflow as tf
+    try:
+        command = [sys.executable, "-S", "-E", "-c", FILTER, os.fsdecode(NOTICES)]
+        notice_filter = subprocess.Popen(command, stdin=subprocess.PIPE)
+    except OSError:  # no process to be had: notices are better than no TensorFlow
+        notice_filter = None
+    if notice_filter is None or notice_filter.stdin is None:
+        _import_tensorflow()
+        return
+    original = os.dup(2)
+    os.dup2(notice_filter.stdin.fileno(), 2)
+    notice_filter.stdin.close()
+    try:
+        _import_tensorflow()
+    finally:
+        os.dup2(original, 2)
+        os.close(original)
+        notice_filter.wait()
 
-            tf.config.list_physical_devices()
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            captured.seek(0)
-            for line in captured:
-                if not NOTICES.search(line):
-                    os.write(2, line)
+
+def _import_tensorflow() -> None:
+    import tensorflow as tf
+
+    tf.config.list_physical_devices()

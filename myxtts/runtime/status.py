@@ -6,7 +6,6 @@ bounded rate, so that telling costs nothing; a reader (`gpu_monitor.py --run DIR
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import time
@@ -26,6 +25,8 @@ OLDER_STEPS_FILE = "steps.older.csv"
 STEP_COLUMNS = ("step", "unix_seconds", "wait_seconds", "host_seconds", "device_seconds", "group")
 MOST_STEPS_IN_FILE = 500_000
 """About 40 MB; then the file becomes `steps.older.csv` and a new one begins."""
+MOST_BYTES_OF_STEP = 96
+"""Longer than any line of `steps.csv`: six numbers of at most 15 digits."""
 MOST_STEPS_WAITING = 10_000
 """Steps kept for the file while it cannot be written; older ones are lost."""
 
@@ -139,19 +140,34 @@ def read_status(run_directory: str | Path) -> RunStatus:
 
 
 def read_steps(run_directory: str | Path, last: int | None = None) -> np.ndarray:
-    """The steps of a run, oldest first, as a structured array with the columns of `steps.csv`; a torn last line is left out."""
+    """The steps of a run, oldest first, as a structured array with the columns of `steps.csv`; a torn last line is left out.
+
+    With `last` only the end of the file is read, however long the run is.
+    """
     dtype = np.dtype([(name, np.int64 if name in ("step", "group") else np.float64) for name in STEP_COLUMNS])
     path = Path(run_directory) / STEPS_FILE
-    rows = []
     try:
-        with open(path, encoding="ascii", newline="") as file:
-            lines = csv.reader(file)
-            next(lines, None)
-            for line in lines:
-                if len(line) == len(STEP_COLUMNS):
-                    rows.append((int(line[0]), *map(float, line[1:5]), int(line[5])))
+        lines = _last_lines(path, last)
+        rows = [
+            (int(fields[0]), *map(float, fields[1:5]), int(fields[5]))
+            for fields in (line.split(",") for line in lines)
+            if len(fields) == len(STEP_COLUMNS)
+        ]
     except FileNotFoundError:
         return np.zeros(0, dtype)
     except ValueError as error:
         raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training begins a new one.") from None
     return np.array(rows if last is None else rows[-last:], dtype)
+
+
+def _last_lines(path: Path, count: int | None) -> list[str]:
+    """The last `count` whole lines of the file (None: all) without its header, possibly a few more."""
+    with open(path, "rb") as file:
+        if count is not None:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - (count + 2) * MOST_BYTES_OF_STEP))
+            if file.tell() > 0:
+                file.readline()  # most probably only the end of a line
+        content = file.read().decode("ascii")
+    lines = content.split("\n")[:-1]  # what follows the last line break is torn, or nothing
+    return lines[1:] if lines and lines[0].startswith(STEP_COLUMNS[0]) else lines

@@ -197,11 +197,8 @@ def _unknown_language(language: str) -> str:
     near = near or [first_words[name] for name in difflib.get_close_matches(wanted, first_words, n=3, cutoff=0.7)]
     near = near or difflib.get_close_matches(wanted, languages, n=3, cutoff=0.6)
     listed = [f"{code} ({languages[code]})" for code in near[:5]]
-    advice = f"Did you mean {' or '.join(listed)}?" if listed else f"It has: {', '.join(languages)}."
-    return (
-        f"espeak-ng has no language {language!r}. {advice} "
-        "Or use text_symbols: graphemes, which works for every written language."
-    )
+    advice = f" Did you mean {' or '.join(listed)}?" if listed else ""
+    return f"espeak-ng has no language {language!r}.{advice} Set text_symbols: graphemes, which works for every written language."
 
 
 def _engine_of(voice_code: str) -> _Engine:

@@ -98,13 +98,14 @@ _UNICODE_NAMES = {
 """ISO 15924 code → first word of the Unicode names of the script's letters."""
 _KNOWN_SCRIPTS = frozenset(_UNICODE_NAMES.values()) | {"KATAKANA"}
 _MORE_SCRIPTS = {"ja": ("CJK", "HIRAGANA", "KATAKANA"), "ko": ("CJK",), "grc": ("GREEK",), "mn": ("MONGOLIAN",)}
-_TYPICAL_LANGUAGE = {
-    "ARABIC": "ar", "CYRILLIC": "ru", "GREEK": "el", "HEBREW": "he", "DEVANAGARI": "hi", "BENGALI": "bn", "GUJARATI": "gu",
-    "GURMUKHI": "pa", "ORIYA": "or", "TAMIL": "ta", "TELUGU": "te", "KANNADA": "kn", "MALAYALAM": "ml", "SINHALA": "si",
-    "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km", "TIBETAN": "bo", "GEORGIAN": "ka", "ARMENIAN": "hy",
-    "ETHIOPIC": "am", "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "CHEROKEE": "chr", "MONGOLIAN": "mn",
+_TYPICAL_LANGUAGES = {
+    "ARABIC": "fa ar ur", "CYRILLIC": "ru uk bg", "GREEK": "el", "HEBREW": "he", "DEVANAGARI": "hi mr ne", "BENGALI": "bn",
+    "GUJARATI": "gu", "GURMUKHI": "pa", "ORIYA": "or", "TAMIL": "ta", "TELUGU": "te", "KANNADA": "kn", "MALAYALAM": "ml",
+    "SINHALA": "si", "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km", "TIBETAN": "bo", "GEORGIAN": "ka",
+    "ARMENIAN": "hy", "ETHIOPIC": "am ti", "CJK": "zh ja", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko",
+    "CHEROKEE": "chr", "MONGOLIAN": "mn", "LATIN": "en",
 }  # fmt: skip
-_PERSIAN_LETTERS = frozenset("پچژگکی")
+"""Languages that are proposed for texts of a script."""
 
 
 def foreign_script(text: str, language: str) -> str | None:
@@ -112,18 +113,22 @@ def foreign_script(text: str, language: str) -> str | None:
 
     Latin letters belong to every language: names, loanwords and transliterations are written in them.
     """
-    if text.isascii() or sum(map(_letter_balance(language).__getitem__, text)) <= 0:
+    if text.isascii():
+        return None
+    balance = _letter_balance(language)
+    if balance.harmless.issuperset(text) or sum(map(balance.__getitem__, text)) <= 0:
         return None
     scripts = Counter(script_of(character) for character in text if character.isalpha())
     return max(scripts.keys() & _KNOWN_SCRIPTS - scripts_written_in(language), key=lambda name: scripts[name])
 
 
-def explain_foreign_script(text: str, script: str, language: str) -> str:
-    """One sentence for the user: what is wrong, and which flag helps."""
-    is_persian = script == "ARABIC" and not _PERSIAN_LETTERS.isdisjoint(text)
-    code = "fa" if is_persian else _TYPICAL_LANGUAGE.get(script)
-    advice = f" If the texts are {language_name(code)}, give --language {code}." if code else ""
-    return f"{'Chinese' if script == 'CJK' else script.capitalize()} letters, but the language is {language!r}.{advice}"
+def explain_foreign_script(script: str, language: str, has_column: bool = False) -> str:
+    """For the user: what is wrong, and which flag helps, or what belongs into the language column if there is one."""
+    name = "Chinese" if script == "CJK" else script.capitalize()
+    likely = [f"{code} ({language_name(code)})" for code in _TYPICAL_LANGUAGES.get(script, "").split()] or ["CODE"]
+    codes = " or ".join([", ".join(likely[:-1]), likely[-1]]) if len(likely) > 1 else likely[0]
+    remedy = "Correct the language column:" if has_column else "Give the language of the texts: --language"
+    return f"{name} letters, but the language is {language!r}. {remedy} {codes}"
 
 
 @functools.cache
@@ -140,10 +145,14 @@ class _LetterBalance(dict):
     def __init__(self, own_scripts: frozenset[str]):
         super().__init__()
         self._own_scripts = own_scripts
+        self.harmless: set[str] = set()
+        """Characters seen so far that are not of another script; almost every text consists of them alone."""
 
     def __missing__(self, character: str) -> int:
         script = script_of(character) if character.isalpha() else ""
         self[character] = -1 if script in self._own_scripts else int(script in _KNOWN_SCRIPTS)
+        if self[character] <= 0:
+            self.harmless.add(character)
         return self[character]
 
 

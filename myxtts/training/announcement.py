@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from myxtts.data.plan import plan_kind
+from myxtts.models.convolution import DESCRIPTIONS
+from myxtts.runtime.device import instruction_set
 
 if TYPE_CHECKING:
     from myxtts.training.trainer import XTTSTrainer
@@ -17,6 +19,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
     facts = {
         "Device": trainer.hardware.description,
         "XLA": _compiled_parts(trainer),
+        "Convolution": f"{DESCRIPTIONS[trainer.hardware.convolution]}, {instruction_set()}",
         "Precision": trainer.hardware.dtype_policy,
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
         f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
@@ -40,5 +43,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
 def _compiled_parts(trainer: XTTSTrainer) -> str:
     if trainer.hardware.uses_xla:
         return "all of the step"
+    if trainer.hardware.xla_note:
+        return f"off: {trainer.hardware.xla_note}"
     is_off = trainer.config.training.enable_xla_compilation is False or not trainer.hardware.graph_mode
     return "off" if is_off else "alignment, gradients of SiLU, update"

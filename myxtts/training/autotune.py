@@ -25,6 +25,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.feed import Feed
 from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.device import usable_cores
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.levels import resolve_optimization
@@ -126,7 +127,10 @@ def is_worth_trying_more(trials: Sequence[StepTrial], free_bytes: int) -> bool:
 
 
 def open_tuned_corpus(
-    config: XTTSConfig, hardware: Hardware, announce: Callable[[str], None]
+    config: XTTSConfig,
+    hardware: Hardware,
+    announce: Callable[[str], None],
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[XTTSConfig, TrainingCorpus]:
     """The corpus of a run; with `auto_tune_performance` also the configuration with what was measured for it.
 
@@ -136,7 +140,9 @@ def open_tuned_corpus(
 
     def opened(batch_size: int | None = None) -> TrainingCorpus:
         told = announce if batch_size is None else None
-        return open_corpus(config.data, config.training, hardware.replicas, announce=told, batch_size=batch_size)
+        return open_corpus(
+            config.data, config.training, hardware.replicas, progress=progress, announce=told, batch_size=batch_size
+        )
 
     corpus = hardware.in_turn(opened)
     if not config.data.auto_tune_performance:
@@ -158,7 +164,9 @@ def tune(
 ) -> XTTSConfig:
     """The configuration with what was `auto` chosen by measurement. `reopen` gives the corpus with another batch size."""
     data = config.data
-    folder = Path(config.training.checkpoint_dir) if corpus.report is None else corpus.report.folder.parent
+    folder = Path(config.training.checkpoint_dir)
+    if corpus.report is not None and os.access(corpus.report.folder.parent, os.W_OK):
+        folder = corpus.report.folder.parent
     facts = machine_facts() | {
         "corpus": corpus.cache.content_id,
         "model": dataclasses.asdict(config.model),
@@ -231,12 +239,11 @@ def time_steps(
     config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus, batch_size: int, memory: MemoryMeter
 ) -> StepTrial:
     """A few real steps of a network that is thrown away: useful frames/s, and the memory that they took."""
-    memory.begin_trial()
     strategy = hardware.strategy if hardware.replicas > 1 else None
     frames = 0.0
     try:
-        steps = _steps_to_throw_away(config, hardware, corpus)
-        with Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+        with memory.trial(), Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+            steps = _steps_to_throw_away(config, hardware, corpus)
             for shape in corpus.plan.shapes if corpus.plan.is_static else ():
                 steps.warm_up(steps.train, shape)
             steps.learn([next(feed)]).numpy()
@@ -246,7 +253,7 @@ def time_steps(
             seconds = time.perf_counter() - started
     except tf.errors.ResourceExhaustedError:
         return StepTrial(batch_size, 0.0, None)
-    return StepTrial(batch_size, frames / seconds, memory.taken_bytes())
+    return StepTrial(batch_size, frames / seconds, memory.taken_bytes)
 
 
 def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: TrainingCorpus) -> Steps:
@@ -263,7 +270,7 @@ def _steps_to_throw_away(config: XTTSConfig, hardware: Hardware, corpus: Trainin
 def machine_facts() -> dict[str, object]:
     """What makes a measurement valid: another machine measures anew."""
     return {
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": usable_cores(),
         "processor": platform.processor() or platform.machine(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "gpus": [
@@ -274,7 +281,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def _thread_counts() -> list[int]:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return sorted({1, 2, 4, 8, cores} & set(range(1, cores + 1)))
 
 

@@ -39,16 +39,20 @@ class Checkpoint:
 
     step: int
     position: tuple[int, int]
-    """(pass, row) of the next batch."""
+    """(pass, row) of the next batch, in the batch order that `plan_fingerprint` names."""
     arrays: dict[str, np.ndarray]
     weight_names: list[str]
     weight_shapes: list[list[int]]
-    scalars: dict[str, float]
+    scalars: dict[str, int | float]
     config: dict[str, Any]
     corpus: dict[str, Any]
     """What the weights mean: model spec, mel, symbols, front end, languages, speakers, licence, cache fingerprint."""
     progress: dict[str, Any] = field(default_factory=dict)
     """Best validation, patience and plateau counters."""
+    plan_fingerprint: str = ""
+    """`Plan.fingerprint` of the batch order; empty in checkpoints of 0.1.0."""
+    hardware: dict[str, str] = field(default_factory=dict)
+    """What it was computed on (`Hardware.facts`); empty in checkpoints of 0.1.0."""
     format_version: int = FORMAT_VERSION
 
     def with_position(self, position: tuple[int, int]) -> Checkpoint:

@@ -113,7 +113,7 @@ def meet(cluster: Cluster, patience_seconds: float | None = None) -> tf.distribu
         ) from None
     if missing:
         raise TrainingError(
-            f"{own[0].upper()}{own[1:]} waited {patience_seconds:g} s in vain for {_listed(cluster, missing)}. Start the same "
+            f"Timed out after {patience_seconds:g} s waiting for {_listed(cluster, missing)} (this is {own}). Start the same "
             "command there with its own task index, check that both sides can reach each other's port, or take it out of "
             f"{CLUSTER_VARIABLE} everywhere. If workers start slowly: {PATIENCE_VARIABLE}=seconds."
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
 from myxtts.data.cache import Cache, open_cache
+from myxtts.data.cache_location import ignore_progress
 from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_clips
 from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
 from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
@@ -106,7 +107,10 @@ def _opened(
     """What the loader reads from; a way of loading that is slower than the usual one is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
-        return open_recordings(data), None
+        recordings = open_recordings(data, progress=progress or ignore_progress)
+        for line in (*recordings.notices, *recordings.rejection_report()):
+            announce(line)
+        return recordings, None
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
     report = prepare_corpus(data, progress=progress, announce=announce)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,15 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
 from myxtts.models.compiled import allow_xla
+from myxtts.models.convolution import convolution_path
+from myxtts.runtime.device import instruction_set
 from myxtts.training.cluster import Cluster, Result, check_agreement, in_turn, meet, read_cluster
+
+XLA_FAILS_FROM_CAPABILITY = (12, 0)
+"""Compute capability of NVIDIA's Blackwell cards: XLA of TensorFlow 2.21 aborts the whole process there ("PTX version 8.5 does
+not support target 'sm_120'", tensorflow#111958), and plain operations fail on some of them (tensorflow#89272)."""
+PROBE_SECONDS = 600
+"""A card that TensorFlow has no binary code for compiles its kernels at first use, for minutes."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +37,29 @@ class Hardware:
     dtype_policy: str
     """Keras's name: float32, mixed_bfloat16 or mixed_float16."""
     graph_mode: bool
+    convolution: str
+    """`NATIVE` or `MATMUL` of `models.convolution`."""
     cluster: Cluster | None = None
     """The machines of the run, if there are several."""
+    xla_note: str = ""
+    """Why XLA is off although it was not switched off."""
+
+    def facts(self) -> dict[str, str]:
+        """What the numbers of a run depend on besides its configuration: for the log, the checkpoint and the diagnosis."""
+        return {
+            "device": self.description,
+            "instruction_set": instruction_set(),
+            "convolution": self.convolution,
+            "precision": self.dtype_policy,
+        }
+
+    def changes_since(self, facts: Mapping[str, str]) -> list[str]:
+        """One line for each of the facts of a checkpoint that is another now."""
+        return [
+            f"Changed since the checkpoint: {name.replace('_', ' ')} {facts[name]} → {value}; losses may differ slightly."
+            for name, value in self.facts().items()
+            if name in facts and facts[name] != value
+        ]
 
     @property
     def replicas(self) -> int:
@@ -71,17 +102,83 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     gpus = _visible_gpus(config)
     # The graph optimizer took most of the first call and gained nothing in the step (docs/training.md).
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    graph_mode = config.enable_graph_mode and not config.enable_eager_debug
+    capabilities = [_compute_capability(gpu) for gpu in gpus]
+    if any(capability >= XLA_FAILS_FROM_CAPABILITY for capability in capabilities):
+        _check_gpu_runs(gpus[0].name)
+    xla = choose_xla(config.enable_xla_compilation, capabilities, graph_mode)
+    allow_xla(xla.compiles_parts)
     cluster = read_cluster() if strategy is None else None
     strategy = strategy or _strategy(gpus, cluster)
-    graph_mode = config.enable_graph_mode and not config.enable_eager_debug
-    xla = bool(gpus) if config.enable_xla_compilation == "auto" else config.enable_xla_compilation
-    allow_xla(config.enable_xla_compilation is not False and graph_mode)
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({os.cpu_count()} cores)"]
     replicas = strategy.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")
     if cluster is not None:
         description += f", {cluster.name_of(cluster.number)} of {len(cluster.addresses)}"
-    return Hardware(strategy, description, xla and graph_mode, _dtype_policy(config, gpus), graph_mode, cluster)
+    return Hardware(
+        strategy=strategy,
+        description=description,
+        uses_xla=xla.compiles_step,
+        dtype_policy=_dtype_policy(config, capabilities),
+        graph_mode=graph_mode,
+        convolution=convolution_path(),
+        cluster=cluster,
+        xla_note=xla.note,
+    )
+
+
+@dataclass(frozen=True)
+class XlaChoice:
+    """What XLA compiles."""
+
+    compiles_step: bool
+    compiles_parts: bool
+    """The parts of a step that gain by it on every device (`models.compiled`)."""
+    note: str = ""
+
+
+def choose_xla(setting: bool | str, capabilities: Sequence[tuple[int, int]], graph_mode: bool) -> XlaChoice:
+    """What XLA may compile on GPUs of these compute capabilities (none: on the CPU)."""
+    if setting is False or not graph_mode:
+        return XlaChoice(False, False)
+    highest = max(capabilities, default=(0, 0))
+    if highest >= XLA_FAILS_FROM_CAPABILITY:
+        name = ".".join(map(str, highest))
+        if setting is True:
+            raise ConfigError(
+                f"training.enable_xla_compilation is true, but XLA of TensorFlow {tf.__version__} aborts on GPUs of compute "
+                f"capability {name}. Expected below 12.0. Use auto or false, or --device cpu."
+            )
+        return XlaChoice(
+            False, False, f"XLA aborts on GPUs of compute capability {name} in TensorFlow {tf.__version__}"
+        )
+    return XlaChoice(setting is True or bool(capabilities), True)
+
+
+def _check_gpu_runs(name: str) -> None:
+    """Run one operation on the GPU in a child process, because a card without kernels can abort its process."""
+    code = (
+        "import tensorflow as tf\nwith tf.device('GPU:0'): tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).numpy()"
+    )
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, timeout=PROBE_SECONDS, check=False
+        )
+        is_working = done.returncode == 0
+    except subprocess.TimeoutExpired:
+        is_working = False
+    if not is_working:
+        raise ConfigError(
+            f"{name.removeprefix('/physical_device:')} cannot run the kernels of TensorFlow {tf.__version__}: a matrix product "
+            "in a child process failed. Use NVIDIA's TensorFlow container, a GPU of compute capability below 12.0, or "
+            "--device cpu."
+        )
+
+
+def _compute_capability(gpu: tf.config.PhysicalDevice) -> tuple[int, int]:
+    """(major, minor); (0, 0) for a device that reports none (an AMD or Intel plug-in)."""
+    return tuple(tf.config.experimental.get_device_details(gpu).get("compute_capability") or (0, 0))
 
 
 def _set_threads(config: TrainingConfig) -> None:
@@ -130,12 +227,12 @@ def _strategy(gpus: list[tf.config.PhysicalDevice], cluster: Cluster | None) -> 
     return tf.distribute.get_strategy()
 
 
-def _dtype_policy(config: TrainingConfig, gpus: list[tf.config.PhysicalDevice]) -> str:
+def _dtype_policy(config: TrainingConfig, capabilities: Sequence[tuple[int, int]]) -> str:
     if config.mixed_precision in ("bfloat16", "float16"):
         return f"mixed_{config.mixed_precision}"
-    if config.mixed_precision == "off" or not gpus:
+    if config.mixed_precision == "off" or not capabilities:
         return "float32"
-    capability = tf.config.experimental.get_device_details(gpus[0]).get("compute_capability", (0, 0))
-    if capability >= (8, 0):
+    lowest = min(capabilities)
+    if lowest >= (8, 0):
         return "mixed_bfloat16"
-    return "mixed_float16" if capability >= (7, 0) else "float32"
+    return "mixed_float16" if lowest >= (7, 0) else "float32"

@@ -1,13 +1,15 @@
 """How much memory a trial takes: of the first GPU that trains, or of this process.
 
-In: where a measurement begins. Out: the most bytes in use since then, beyond what was in use before the first trial.
+A GPU counts its own peak. The memory of the process is sampled while the trial runs, which works on every platform: the peaks
+that operating systems keep differ in their units, and most of them cannot be reset.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-from pathlib import Path
+import threading
+from collections.abc import Iterator
 
 import psutil
 import tensorflow as tf
@@ -15,30 +17,60 @@ import tensorflow as tf
 from myxtts.runtime.device import MachineSampler
 
 GPU = "GPU:0"
-BYTES_PER_KIB = 1024
+SAMPLE_SECONDS = 0.005
+"""Between two looks at the memory of the process. A step takes tenths of a second, a look 0.07 ms."""
 
 
 class MemoryMeter:
-    """One for all trials: what an earlier one has not given back yet is taken all the same, and is counted."""
+    """One for all trials: what an earlier trial has not given back yet is taken all the same, and is counted."""
 
     def __init__(self):
         self.free_bytes = free_memory_bytes()
         """Before the first trial."""
+        self.taken_bytes = 0
+        """The most that the last trial had in use, beyond what was in use before the first trial."""
         self._before = _used_bytes()
 
-    def begin_trial(self) -> None:
-        """Forget the peak of the trial before."""
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Measure what happens inside; then `taken_bytes` is set."""
         gc.collect()
         if _has_gpu():
             tf.config.experimental.reset_memory_stats(GPU)
-            return
-        # Where the kernel does not allow it the peak is that of all trials so far: too high for this one, never too low.
-        with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+            yield
+            peak = tf.config.experimental.get_memory_info(GPU)["peak"]
+        else:
+            with _PeakSampler() as sampler:
+                yield
+            peak = sampler.peak_bytes
+        self.taken_bytes = max(peak - self._before, 0)
 
-    def taken_bytes(self) -> int:
-        """The most that was in use since `begin_trial`, beyond what was before the first trial."""
-        return max(_peak_bytes() - self._before, 0)
+
+class _PeakSampler:
+    """The largest resident memory of this process that a thread sees while inside."""
+
+    def __init__(self):
+        self.peak_bytes = 0
+        self._process = psutil.Process()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="memory-sampler", daemon=True)
+
+    def __enter__(self) -> _PeakSampler:
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._look()
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
 
 
 def free_memory_bytes() -> int:
@@ -60,12 +92,3 @@ def _used_bytes() -> int:
     if _has_gpu():
         return tf.config.experimental.get_memory_info(GPU)["current"]
     return psutil.Process().memory_info().rss
-
-
-def _peak_bytes() -> int:
-    if _has_gpu():
-        return tf.config.experimental.get_memory_info(GPU)["peak"]
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * BYTES_PER_KIB
-    return _used_bytes()  # a kernel that does not tell the peak: what the trial holds at its end

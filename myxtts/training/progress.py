@@ -1,7 +1,8 @@
-"""Where a run stands beside its weights: best validation, patience, plateau. Plain numbers, saved with every checkpoint."""
+"""State of a run besides its weights: best validation, patience, plateau. Plain numbers, saved with every checkpoint."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
@@ -9,12 +10,12 @@ from typing import Any
 
 
 class StopReason(StrEnum):
-    """Why a run ended, in words for its last line."""
+    """Why a run stopped, for the last table: `Stopped: …`."""
 
     FINISHED = "all steps are done"
-    TIME = "training.max_minutes is over"
-    PATIENCE = "the validation loss did not improve any more (training.early_stopping_patience)"
-    SIGNAL = "interrupted; run the same command again to go on from here"
+    TIME = "reached training.max_minutes"
+    PATIENCE = "the validation loss stopped improving (training.early_stopping_patience)"
+    SIGNAL = "interrupted; run the same command again to resume"
 
 
 @dataclass
@@ -40,8 +41,8 @@ class Progress:
         return asdict(self)
 
     def note_validation(self, loss: float, step: int) -> bool:
-        """Take in a validation loss; true if it is the best so far."""
-        if self.best_loss is None or loss < self.best_loss:
+        """Take in a validation loss; true if it is the best so far, which a loss that is not finite never is."""
+        if _is_better(loss, self.best_loss):
             self.best_loss, self.best_step = loss, step
             self.validations_without_improvement = self.validations_on_plateau = 0
             return True
@@ -51,7 +52,7 @@ class Progress:
 
     def note_evaluation(self, error: float) -> bool:
         """Take in an evaluation (lower is better); true if it is the best so far."""
-        if self.best_evaluation is None or error < self.best_evaluation:
+        if _is_better(error, self.best_evaluation):
             self.best_evaluation = error
             return True
         return False
@@ -61,8 +62,13 @@ class Progress:
         return patience is not None and self.validations_without_improvement >= patience
 
     def takes_plateau(self, patience: int | None) -> bool:
-        """Whether the rate is to be cut now; counting starts anew if so."""
+        """Whether the rate is to be cut now; if so, counting starts again."""
         if patience is None or self.validations_on_plateau < patience:
             return False
         self.validations_on_plateau = 0
         return True
+
+
+def _is_better(value: float, best: float | None) -> bool:
+    """Lower is better. A best that is not finite may come from a checkpoint of 0.1.0."""
+    return math.isfinite(value) and (best is None or not math.isfinite(best) or value < best)

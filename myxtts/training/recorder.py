@@ -107,6 +107,14 @@ class Recorder:
         self._write_status(step, "training", entry)
         self._pending, self._batch_frames, self._seconds_of_pending = [], 0, 0.0
 
+    def show_first_steps(self, finished: np.ndarray) -> None:
+        """Show the metrics of one step as long as nothing was logged: slow steps take minutes to the first log entry."""
+        if self.last_metrics:
+            return
+        named, summary = dict(zip(METRICS, finished.tolist(), strict=True)), self._clock.summary()
+        frames_per_second = named["frames"] / max(summary.mean_seconds, 1e-9)
+        self._display.figures(Figures(named["loss"], frames_per_second, summary.wait_share))
+
     def resume_clock(self) -> None:
         """After a pause (validation, a checkpoint): its time belongs to no step."""
         self._last_moment = time.perf_counter()

@@ -28,15 +28,6 @@ RUN_FILES = (
     "*.partial", "best.old",
 )  # fmt: skip
 """What a run leaves in its folder."""
-NEW_ORDER = {
-    *(f"data.{name}" for name in (
-        "train_data", "val_data", "validation_share", "language", "lexicon", "trim_silence_db", "loudness_db", "min_seconds",
-        "max_seconds", "plan", "pad_to_fixed_length", "max_text_length", "max_mel_frames", "batch_size", "num_buckets",
-        "gap_frames", "gap_tokens",
-    )),
-    "training.seed",
-}  # fmt: skip
-"""Settings that change which clips lie in which batch: allowed, but the position in the data starts a new pass."""
 FREE_OF_SPEC = {"dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers"}
 """Numbers of the network that weights do not depend on, or that the names of the corpus tell better."""
 
@@ -96,6 +87,7 @@ def find_run(
     folder: Path,
     config: XTTSConfig,
     facts: Mapping[str, Any],
+    fingerprint: str,
     announce: Callable[[str], None],
     starts_anew: bool,
     writes: bool,
@@ -107,7 +99,7 @@ def find_run(
         return None, Progress()
     if writes:
         finish_interrupted(folder)
-    saved = read_saved(folder, config, facts, announce)
+    saved = read_saved(folder, config, facts, fingerprint, announce)
     if saved is None:
         return None, Progress()
     progress = Progress.restored(saved.progress)
@@ -116,11 +108,11 @@ def find_run(
 
 
 def read_saved(
-    folder: Path, config: XTTSConfig, facts: Mapping[str, Any], announce: Callable[[str], None]
+    folder: Path, config: XTTSConfig, facts: Mapping[str, Any], fingerprint: str, announce: Callable[[str], None]
 ) -> Checkpoint | None:
-    """The state to go on from, if `folder` holds one. Tells what changed; a `CheckpointError` if its weights do not fit.
+    """The state to resume from, if `folder` holds one. Announces what changed; a `CheckpointError` if its weights do not fit.
 
-    `facts` are those of the corpus of now (`corpus_facts`).
+    `facts` describe the current corpus (`corpus_facts`), `fingerprint` the current batch order (`Plan.fingerprint`).
     """
     saved, damaged = load_newest(folder)
     for line in damaged:
@@ -135,11 +127,10 @@ def read_saved(
             + "\nUse the old ones; or take over what fits, with symbols and languages mapped by name (another "
             f"--checkpoint-dir with --init-from {folder}); or start anew (--reset-training)."
         )
-    changes = compare_configs(saved.config, config_to_dict(config))
-    for change in changes:
+    for change in compare_configs(saved.config, config_to_dict(config)):
         announce(f"Changed since the checkpoint: {change}")
-    if any(change.name in NEW_ORDER for change in changes) or saved.corpus["content_id"] != facts["content_id"]:
-        announce("The batches are others than before: the data starts a new pass.")
+    if saved.plan_fingerprint != fingerprint:  # a checkpoint of an earlier version has none
+        announce("The batch order changed, so training continues from the start of the next epoch.")
         saved = saved.with_position((saved.position[0] + 1, 0))
     announce(f"Resuming at step {saved.step} from {folder}")
     return saved

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish to stop: the loop ends after the step it is in, and the run is saved."""
+"""SIGINT and SIGTERM as a request to stop: the loop ends after the current step, and the run is saved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-STOPPING = "Stopping after this step; the run is saved. Once more ends it at once, without saving."
+STOPPING = "Stopping after this step and saving. Press Ctrl-C again to quit now without saving."
 
 
 class StopOnSignal:

@@ -5,44 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tensorflow as tf
+import numpy as np
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.data.plan import Position
 from myxtts.errors import CheckpointError
 from myxtts.training.checkpoint import Checkpoint
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.progress import Progress
 from myxtts.training.state import TrainState
-from myxtts.training.voices import speaker_vectors
 
 
 def take_snapshot(
     state: TrainState,
     config: XTTSConfig,
-    corpus: TrainingCorpus,
     facts: Mapping[str, Any],
     progress: Progress,
     position: Position,
+    plan_fingerprint: str,
+    hardware: Mapping[str, str],
 ) -> Checkpoint:
-    """Everything that a run needs to go on from here, and its voice to speak; `facts` are those of `corpus_facts`."""
-    more = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
-    if state.model.spec.has_speakers:
-        with state.averaged():
-            more["speaker_vectors"] = speaker_vectors(
-                state.model, corpus.cache, corpus.plan.clips, facts["reference_frames"]
-            )
+    """Everything that a run needs to resume from here; `facts` are those of `corpus_facts`."""
+    fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
     return Checkpoint(
         step=int(state.step.numpy()),
         position=position,
-        arrays={"weights": state.flat_weights(), **state.vectors(), **more},
+        arrays={"weights": state.flat_weights(), **state.vectors(), **fixed},
         weight_names=state.names,
         weight_shapes=[list(shape) for shape in state.layout.shapes],
-        scalars={name: float(variable.numpy()) for name, variable in state.scalars().items()},
+        scalars={name: variable.numpy().item() for name, variable in state.scalars().items()},
         config=config_to_dict(config),
         corpus=dict(facts),
         progress=progress.to_dict(),
+        plan_fingerprint=plan_fingerprint,
+        hardware=dict(hardware),
     )
 
 
@@ -57,6 +53,7 @@ def apply_snapshot(state: TrainState, saved: Checkpoint, announce: Callable[[str
     keeps_scale = state.uses_loss_scale and saved.scalars["loss_scale"] > 1
     for name, variable in state.scalars().items():
         if name != "loss_scale" or keeps_scale:
-            variable.assign(tf.cast(saved.scalars[name], variable.dtype))
+            # By NumPy: TensorFlow would make a Python number a float32 first, which rounds steps beyond 16.7 million.
+            variable.assign(np.asarray(saved.scalars[name], variable.dtype.as_numpy_dtype))
     for name, variable in state.fixed_weights().items():
         variable.assign(saved.arrays[f"fixed/{name}"])

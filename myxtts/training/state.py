@@ -121,3 +121,16 @@ class TrainState:
             yield
         finally:
             self.assign_weights(current)
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """At its end every variable has the value that it had before: for steps that only measure."""
+        weights, vectors = self.flat_weights(), self.vectors()
+        scalars = {name: variable.numpy() for name, variable in self.scalars().items()}
+        try:
+            yield
+        finally:
+            self.assign_weights(weights)
+            self.restore_vectors(vectors)
+            for name, variable in self.scalars().items():
+                variable.assign(scalars[name])

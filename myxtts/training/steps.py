@@ -88,25 +88,25 @@ class Steps:
 
     def train(self, batch: Batch) -> tf.Tensor:
         """Learn from one batch; returns `METRICS`."""
-        return self._function("train_step", self.shape_of(batch))(batch)
+        return self._run("train_step", self.shape_of(batch), batch)
 
     def accumulate(self, batches: Sequence[Batch]) -> tf.Tensor:
         """Learn from several batches, of any planned shapes, as if they were one; returns `METRICS`."""
         shapes = [self.shape_of(batch) for batch in batches]
-        counts = [self._function("count_step", shape)(batch) for batch, shape in zip(batches, shapes, strict=True)]
+        counts = [self._run("count_step", shape, batch) for batch, shape in zip(batches, shapes, strict=True)]
         total = self._sum(counts)
         gradient = self._zeros(self.state.layout.size), self._zeros(NUM_TERMS)
         for batch, shape in zip(batches, shapes, strict=True):
-            gradient = self._function("gradient_step", shape)(batch, total, gradient)
-        return self._function("apply_step")(gradient, total)
+            gradient = self._run("gradient_step", shape, batch, total, gradient)
+        return self._run("apply_step", None, gradient, total)
 
     def validate(self, batch: Batch) -> tf.Tensor:
         """Only measure: sums and counts (`VALIDATION_SUMS`)."""
-        return self._function("validation_step", self.shape_of(batch))(batch)
+        return self._run("validation_step", self.shape_of(batch), batch)
 
     def align(self, batch: Batch) -> tf.Tensor:
         """The alignment of every row: int32 (rows, frames), expanded symbols."""
-        return self._function("alignment_step", self.shape_of(batch))(batch)
+        return self._run("alignment_step", self.shape_of(batch), batch)
 
     def shape_of(self, batch: Batch) -> BatchShape:
         """The global shape of a batch, which under a strategy is one of per-replica values."""
@@ -133,11 +133,16 @@ class Steps:
 
     # --- how steps are made ---------------------------------------------------------------------------------------
 
-    def _function(self, kind: str, shape: BatchShape | None = None) -> Callable:
+    def _run(self, kind: str, shape: BatchShape | None, *arguments):
+        """Run the step of a kind and shape; the first time it is traced."""
         name = kind if shape is None else f"{kind} {shape}"
         if name not in self.functions:
             self.functions[name] = self._built(kind, shape)
-        return self.functions[name]
+            if self.graph_mode:
+                # Traced apart from the call: TensorFlow takes five functions of one factory that trace at their first call, one
+                # for each bucket, for one function that is retraced, and warns about it.
+                self.functions[name].get_concrete_function(*arguments)
+        return self.functions[name](*arguments)
 
     def _built(self, kind: str, shape: BatchShape | None) -> Callable:
         body = getattr(self, f"_{kind}")

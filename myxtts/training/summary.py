@@ -43,7 +43,7 @@ class RunSummary:
         after = self.counts_after_warmup
         compilations = "not countable here" if after.compilations is None else str(after.compilations)
         return {
-            "Ended because": str(self.reason),
+            "Stopped": str(self.reason),
             "Steps": f"{self.step:,} in all, {self.steps.steps:,} in this run, {self.seconds / 60:.1f} min",
             "Loss": "–" if self.loss is None else f"{self.loss:.4f}",
             "Best validation loss": "–" if self.best_validation is None else f"{self.best_validation:.4f}",

@@ -36,6 +36,7 @@ from myxtts.training.progress import StopReason
 from myxtts.training.recorder import Recorder
 from myxtts.training.resume import find_run
 from myxtts.training.rows import batch_of_rows, split_rows
+from myxtts.training.run_lock import RunLock
 from myxtts.training.samples import alignment_picture, speak_samples
 from myxtts.training.signals import StopOnSignal
 from myxtts.training.snapshot import apply_snapshot, take_snapshot
@@ -73,26 +74,52 @@ class XTTSTrainer:
         with self.timers.stage("device"):
             self.hardware: Hardware = set_up_hardware(config.training, strategy)
         self.place = Place()
-        with explained_failures(self.place, self.hardware.cluster):
-            self._set_up(starts_anew)
+        self._to_close = contextlib.ExitStack()
+        try:
+            if self.hardware.is_chief:  # before anything in the folder is read or moved
+                self._to_close.enter_context(RunLock(self.folder))
+            with explained_failures(self.place, self.hardware.cluster):
+                self._set_up(starts_anew)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> XTTSTrainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop loading batches and let other processes use the folder of the run. `train` does it at its end."""
+        self._to_close.close()
 
     def _set_up(self, starts_anew: bool) -> None:
-        with self.timers.stage("corpus"):
+        with self.timers.stage("corpus"), self.display.progress() as progress:
             config = settle_start(self.config, starts_anew)
-            self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line)
+            self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line, progress)
         config = self.config
         spec = self.corpus.model_spec(config.model)
         self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
+        self.plan_fingerprint = self.corpus.plan.fingerprint(self.corpus.cache.content_id)
         saved, self.progress = find_run(
-            self.folder, config, self.facts, self.display.line, starts_anew, self.hardware.is_chief
+            self.folder,
+            config,
+            self.facts,
+            self.plan_fingerprint,
+            self.display.line,
+            starts_anew,
+            self.hardware.is_chief,
         )
         self.facts = add_earlier_training(self.facts, saved, config.training.init_from)
         # The loader fills its first batches while the network is built and compiled.
-        self.feed = self._open_feed(saved)
+        self.feed = self._to_close.enter_context(self._open_feed(saved))
         with self.timers.stage("network"):
             self._build(spec)
             if saved:
                 apply_snapshot(self.state, saved, self.display.line)
+                for line in self.hardware.changes_since(saved.hardware):
+                    self.display.line(line)
             else:
                 start_weights(self.state, config.training.init_from, self.corpus, self.display.line)
         self.step = int(self.state.step.numpy())
@@ -133,9 +160,12 @@ class XTTSTrainer:
     # --- the run --------------------------------------------------------------------------------------------------
 
     def train(self) -> RunSummary:
-        """Run to the end, to an early stop, or to a signal; always leaves a checkpoint of the last step."""
-        with explained_failures(self.place, self.hardware.cluster):
-            return self._train()
+        """Run to the end, to an early stop, or to a signal; leaves a checkpoint of the last step and closes the trainer."""
+        try:
+            with explained_failures(self.place, self.hardware.cluster):
+                return self._train()
+        finally:
+            self.close()
 
     def _train(self) -> RunSummary:
         announce_run(self)
@@ -144,6 +174,7 @@ class XTTSTrainer:
         files = self.hardware.with_own_files(self.config.training)
         clip_ids = self.corpus.cache.ids
         self.recorder = Recorder(files, self.display, self.clock, self.watch, self.progress, clip_ids)
+        self.recorder.logbook.note("hardware", self.step, **self.hardware.facts())
         outcome = "failed"
         try:
             with StopOnSignal(self.display.line) as stop, self.display.training(self.total_steps, self.step):
@@ -162,7 +193,6 @@ class XTTSTrainer:
                 self.save()
             raise
         finally:
-            self.feed.close()
             self.recorder.close(outcome)
         return summarize_run(self, reason, checkpoint, samples, time.monotonic() - started)
 
@@ -188,6 +218,8 @@ class XTTSTrainer:
             self.step += 1
             self.place.step = self.step
             self._note_step(metrics, batches)
+            if finished is not None:
+                self.recorder.show_first_steps(finished)
             if self._run_events():
                 self.recorder.resume_clock()
             if (reason := self._reason_to_stop(stop, started, finished)) is not None:
@@ -253,7 +285,8 @@ class XTTSTrainer:
     def _measure_voice(self, checkpoint: Path) -> bool:
         """Let the evaluation judge the checkpoint's voice; true if its character error is the lowest so far."""
         with self.timers.stage("evaluation"):
-            figures = self._evaluate(export_voice(load_checkpoint(checkpoint), self.folder / "evaluated-voice"))
+            saved = load_checkpoint(checkpoint)
+            figures = self._evaluate(export_voice(saved, self.folder / "evaluated-voice", corpus=self.corpus))
         self.recorder.logbook.scalars("evaluation", self.step, figures)
         shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
         self.display.line(f"Step {self.step}: evaluation {shown}")
@@ -277,9 +310,13 @@ class XTTSTrainer:
     def validate(self) -> dict[str, float]:
         """Mean losses over every held-out clip, each once, with the weights that a voice gets."""
         with self.state.averaged():
-            sums = sum(self.steps.local(self.steps.validate(batch)).numpy() for batch in self._validation_batches())
+            sums = np.zeros(len(VALIDATION_SUMS), np.float32)
+            for number, batch in enumerate(self._validation_batches(), 1):
+                sums += self.steps.local(self.steps.validate(batch)).numpy()
+                self.display.validating(number)
         named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
-        self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
+        if math.isfinite(named["predicted_frames"]):  # otherwise a voice speaks with the scale of the validation before
+            self.progress.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
         flow, prior = named["flow"] / named["frames"], named["prior"] / named["frames"]
         duration = named["duration"] / named["symbols"]
         terms = {"flow": flow, "prior": prior, "duration": duration, "duration_scale": self.progress.duration_scale}
@@ -295,7 +332,7 @@ class XTTSTrainer:
     def _speak(self, checkpoint: Path, logbook: Logbook | None = None) -> list[Path]:
         """Make the checkpoint a voice, and let it speak the fixed sentences."""
         saved = load_checkpoint(checkpoint)
-        voice = export_voice(saved, self.folder / VOICE_NAME)
+        voice = export_voice(saved, self.folder / VOICE_NAME, corpus=self.corpus)
         return speak_samples(voice, self.folder / "samples", saved.step, logbook)
 
     def _speak_at_the_end(self, checkpoint: Path) -> list[Path]:
@@ -338,8 +375,9 @@ class XTTSTrainer:
         """Trace and compile the steps that learn, with a line for each."""
         shapes = self.corpus.plan.shapes if self.corpus.plan.is_static else ()
         accumulated = self.config.training.gradient_accumulation_steps
-        with self.timers.stage("compile"):
+        with self.timers.stage("compile"), self.display.progress() as progress:
             for number, shape in enumerate(shapes, 1):
+                progress("compiling", number - 1, len(shapes))
                 seconds = self.steps.warm_up(lambda batch: self.steps.learn([batch] * accumulated), shape)
                 done = "Compiled" if self.hardware.graph_mode else "Tried"
                 self.display.line(f"{done} step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
@@ -349,8 +387,8 @@ class XTTSTrainer:
         if not self.hardware.is_chief:
             return None
         with self.timers.stage("checkpoint"):
-            position = self.feed.position
-            snapshot = take_snapshot(self.state, self.config, self.corpus, self.facts, self.progress, position)
+            place, hardware = (self.feed.position, self.plan_fingerprint), self.hardware.facts()
+            snapshot = take_snapshot(self.state, self.config, self.facts, self.progress, *place, hardware)
             folder = save_checkpoint(self.folder, snapshot)
             keep_newest(self.folder, self.config.training.keep_checkpoints)
         return folder
@@ -377,9 +415,9 @@ class XTTSTrainer:
 
     def _build(self, spec: ModelSpec) -> None:
         config = self.config
-        batches_per_pass = len(self.corpus.plan.rows_of_pass(0).rows) / self.corpus.plan.shapes[0].rows
-        steps_per_pass = batches_per_pass / config.training.gradient_accumulation_steps
-        self.total_steps = math.ceil(config.training.epochs * steps_per_pass)
+        batches = self.corpus.plan.batches_in(config.training.epochs)
+        # Rounded: the sum over the shapes may miss a whole number by a last bit.
+        self.total_steps = math.ceil(round(batches / config.training.gradient_accumulation_steps, 6))
         if config.training.max_steps is not None:
             self.total_steps = min(self.total_steps, config.training.max_steps)
         self.settings = resolve_optimization(config.training, config.model.size, self.total_steps)

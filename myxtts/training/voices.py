@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,18 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import DataConfig
+from myxtts.config.load import parse_config
 from myxtts.data.cache import Cache
 from myxtts.data.manifest import read_notices
+from myxtts.data.recordings import RecordingTable
+from myxtts.errors import CheckpointError, CorpusError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description, save_voice
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, load_checkpoint
+from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.transfer import locate_origin
 
 VOICE_NAME = "voice"
@@ -26,6 +31,8 @@ LONGEST_LICENCE_NAME = 200
 _DECLARED_LICENCE = re.compile(r"^(?:License|SPDX-License-Identifier): *(\S.*?) *$", re.MULTILINE)
 REFERENCES_PER_SPEAKER = 8
 """Clips whose vectors are averaged for a speaker who is asked for by name."""
+REFERENCES_PER_BATCH = 64
+"""Clips that go through the speaker encoder together."""
 
 
 def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder: Path) -> dict[str, Any]:
@@ -77,8 +84,19 @@ def _split_before(saved: Checkpoint | None, init_from: str | None) -> TrainingSp
     return None if recorded is None else TrainingSplit(**recorded)
 
 
-def export_voice(checkpoint: Checkpoint, folder: Path, licence: str = "", attribution: str = "") -> Path:
-    """Write the voice of a checkpoint: its averaged weights where there are any. The corpus's own terms hold unless given."""
+def export_voice(
+    checkpoint: Checkpoint,
+    folder: Path,
+    licence: str = "",
+    attribution: str = "",
+    *,
+    corpus: TrainingCorpus | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Path:
+    """Write the voice of a checkpoint: its averaged weights where there are any. The corpus's own terms hold unless given.
+
+    A voice of several speakers needs their recordings: those of `corpus`, or the corpus that the checkpoint was trained on.
+    """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
     licence_text = facts["licence"]
@@ -89,12 +107,18 @@ def export_voice(checkpoint: Checkpoint, folder: Path, licence: str = "", attrib
     description = VoiceDescription(
         **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )
-    kind = "average" if "average" in checkpoint.arrays else "weights"
+    weights = checkpoint.named_weights("average" if "average" in checkpoint.arrays else "weights")
+    vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
+    spec = ModelSpec.from_dict(facts["model"])
+    if spec.has_speakers and vectors is None:
+        corpus = corpus or _corpus_of(checkpoint, announce)
+        model = _network(spec, weights)
+        vectors = speaker_vectors(model, corpus.cache, corpus.plan.clips, facts["reference_frames"])
     return save_voice(
         folder,
         description,
-        checkpoint.named_weights(kind),
-        checkpoint.arrays.get("speaker_vectors"),
+        weights,
+        vectors,
         licence_text=licence_text if licence_text.strip() != facts["licence"] else "",
     )
 
@@ -113,18 +137,56 @@ def licence_name(licence: str, attribution: str) -> str:
     return (", ".join(own or declared) or lines[0])[:LONGEST_LICENCE_NAME]
 
 
-def speaker_vectors(model: XTTS, cache: Cache, clips: np.ndarray, reference_frames: int) -> np.ndarray:
-    """One vector (speakers, speaker_channels) for every speaker: the mean over references from the given clips."""
-    vectors = np.zeros((len(cache.speakers), model.spec.speaker_channels), np.float32)
-    for number in range(len(cache.speakers)):
-        of_speaker = clips[cache.speaker_numbers[clips] == number]
-        # The longest clips repeat the least.
-        chosen = of_speaker[np.argsort(-cache.frame_counts[of_speaker], kind="stable")[:REFERENCES_PER_SPEAKER]]
-        if not len(chosen):
-            continue
-        references = np.stack([_reference(cache.clip_frames(int(clip)), reference_frames) for clip in chosen])
-        vectors[number] = model.speaker_vectors(tf.constant(references)).numpy().mean(axis=0)
-    return vectors
+def speaker_vectors(model: XTTS, cache: Cache | RecordingTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:
+    """One vector for every speaker, the mean over references from the given clips: float32 (speakers, speaker_channels)."""
+    chosen = reference_clips(cache.speaker_numbers[clips], cache.frame_counts[clips])
+    clips = np.asarray(clips)[chosen]
+    speakers = cache.speaker_numbers[clips]
+    sums = np.zeros((len(cache.speakers), model.spec.speaker_channels), np.float32)
+    batch = np.zeros((REFERENCES_PER_BATCH, reference_frames, cache.mel.n_mels), np.float32)
+    for start in range(0, len(clips), REFERENCES_PER_BATCH):
+        part = slice(start, min(start + REFERENCES_PER_BATCH, len(clips)))
+        count = part.stop - start
+        for place, clip in enumerate(clips[part].tolist()):
+            batch[place] = _reference(cache.clip_frames(clip), reference_frames)
+        np.add.at(sums, speakers[part], model.speaker_vectors(tf.constant(batch)).numpy()[:count])
+    counts = np.bincount(speakers, minlength=len(sums))
+    return sums / np.maximum(counts, 1)[:, None].astype(np.float32)
+
+
+def reference_clips(speakers: np.ndarray, frame_counts: np.ndarray) -> np.ndarray:
+    """Indices of the longest `REFERENCES_PER_SPEAKER` clips of each speaker: short ones have to be repeated."""
+    order = np.lexsort((-frame_counts.astype(np.int64), speakers))
+    of_order = speakers[order]
+    rank = np.arange(len(order)) - np.searchsorted(of_order, of_order)
+    return order[rank < REFERENCES_PER_SPEAKER]
+
+
+def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None] | None) -> TrainingCorpus:
+    """The corpus that a checkpoint was trained on, opened again (and prepared again if its cache is gone)."""
+    config = parse_config(checkpoint.config)
+    speakers = checkpoint.corpus["speakers"]
+    try:
+        corpus = open_corpus(config.data, config.training, announce=announce)
+    except CorpusError as error:
+        raise CheckpointError(
+            f"A voice of {len(speakers)} speakers needs the recordings that it was trained on: {error} Run the export where "
+            f"{config.data.train_data} is, or copy the voice/ folder of the run."
+        ) from error
+    if list(corpus.cache.speakers) != speakers:
+        raise CheckpointError(
+            f"The corpus {corpus.data_folder} has other speakers than the checkpoint. Received: {len(corpus.cache.speakers)} "
+            f"speakers. Expected: the {len(speakers)} of the training. Restore the corpus, or copy the voice/ folder of the run."
+        )
+    return corpus
+
+
+def _network(spec: ModelSpec, weights: dict[str, np.ndarray]) -> XTTS:
+    model = XTTS(spec)
+    model.build()
+    for name, variable in model.weights_by_name().items():
+        variable.assign(weights[name])
+    return model
 
 
 def _reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:

@@ -66,6 +66,7 @@ def test_prepare_says_what_it_did(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS]) == 0
     printed = capsys.readouterr().out
     assert "5 clips" in printed
+    assert "recordings at 16000 Hz → voice at 16000 Hz; hop 256, frames of 16.0 ms; clips up to 12.8 s fit" in printed
     assert "5 unchanged" in printed
 
 
@@ -152,3 +153,56 @@ def test_a_folder_that_cannot_be_written_is_cached_below_the_users_folder(monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setattr("myxtts.data.cache_location.os.access", lambda path, mode: False)
     assert cache_root(corpus, DataConfig()).is_relative_to(tmp_path / "user")
+
+
+def write_corpus(folder, texts, encoding="utf-8"):
+    time = np.arange(32000) / 16000
+    (folder / "wavs").mkdir(parents=True)
+    for number in range(len(texts)):
+        soundfile.write(folder / "wavs" / f"{number}.wav", 0.3 * np.sin(2 * np.pi * (200 + 50 * number) * time), 16000)
+    lines = "".join(f"{number}|{text}\n" for number, text in enumerate(texts))
+    (folder / "metadata.csv").write_bytes(lines.encode(encoding))
+    return folder
+
+
+PERSIAN = ["سلام دنيا", "گربه روي ديوار", "هوا خوب است", "کتاب را بده"]
+
+
+def test_the_language_may_be_given_by_name_and_a_code_page_is_announced(tmp_path, capsys):
+    folder = write_corpus(tmp_path / "corpus", PERSIAN, "cp1256")
+    assert main(["prepare", str(folder), "--language", "farsi", *OPTIONS]) == 0
+    captured = capsys.readouterr()
+    assert "4 clips" in captured.out
+    assert "metadata.csv is not UTF-8 and was read as Windows-1256, e.g. 0|سلام دنيا" in captured.err
+    assert open_cache(next(folder.glob(".myxtts/cache/*/"))).languages == ("fa",)
+
+
+def test_a_misspelled_language_is_refused_in_the_terminal_with_the_nearest_name(tmp_path, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", str(tmp_path), "--language", "engish"])
+    assert caught.value.code == EXIT_USER_ERROR
+    assert "Unknown language 'engish'. Did you mean en (English)?" in capsys.readouterr().err
+
+
+def test_some_texts_in_another_script_are_summed_up_with_the_flag_that_helps(tmp_path, capsys):
+    folder = write_corpus(tmp_path / "corpus", ["hello there", "good day", *PERSIAN])
+    assert main(["prepare", str(folder), *OPTIONS]) == 0
+    assert "4 rejected: wrong script 4 (Arabic letters, but the language is 'en'. " in (out := capsys.readouterr().out)
+    assert "--language fa (Persian)" in out
+
+
+def test_letters_because_the_extra_is_missing_are_warned_about(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
+    folder = write_corpus(tmp_path / "corpus", ["hello there", "good day"])
+    assert main(["prepare", str(folder), "--num-workers", "1"]) == 0
+    assert "letters instead of phonemes" in capsys.readouterr().err
+
+
+def test_a_language_that_espeak_lacks_is_named_in_the_terminal(tmp_path, capsys):
+    folder = write_corpus(tmp_path / "corpus", ["hello there", "good day"])
+    assert (
+        main(["prepare", str(folder), "--language", "Yoruba", "--text-symbols", "phonemes", "--num-workers", "1"]) == 2
+    )
+    message = capsys.readouterr().err
+    assert "espeak-ng has no language 'yo'" in message
+    assert "graphemes" in message

@@ -14,6 +14,9 @@ from tests.training.small_runs import SMALL_NETWORK
 PROMISED = {
     "--train-data D": ("data.train_data", "D"),
     "--val-data V": ("data.val_data", "V"),
+    "--language Persian": ("data.language", "fa"),
+    "--sample-rate 24000": ("data.sample_rate", 24000),
+    "--sample-rate auto": ("data.sample_rate", "auto"),
     "--checkpoint-dir C": ("training.checkpoint_dir", "C"),
     "--epochs 7": ("training.epochs", 7),
     "--batch-size 5": ("data.batch_size", 5),

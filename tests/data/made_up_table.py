@@ -23,6 +23,8 @@ class MadeUpTable:
     is_validation: np.ndarray
     frames_path: Path
     tokens_path: Path
+    num_rows: int
+    num_tokens: int
     mel: MelSpec
     speakers: tuple[str, ...]
 
@@ -66,6 +68,8 @@ def make_table(
         is_validation=np.arange(clips) % 8 == 0,
         frames_path=folder / "frames.f32",
         tokens_path=folder / "tokens.i32",
+        num_rows=len(frames),
+        num_tokens=len(tokens),
         mel=MelSpec(16000, n_mels=n_mels),
         speakers=tuple(f"speaker{number}" for number in range(speakers)),
     )

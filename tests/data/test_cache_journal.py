@@ -1,5 +1,7 @@
 """Records written one by one: what survives a torn write, a full disk, a power cut."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,7 +12,7 @@ from full_disk import largest_file
 
 from myxtts.data import cache_writer
 from myxtts.data.cache import open_cache
-from myxtts.data.cache_writer import JOURNAL_NAME, cache_lock, write_atomically
+from myxtts.data.cache_writer import HOLDER_NAME, JOURNAL_NAME, LOCK_NAME, cache_lock, write_atomically
 from myxtts.data.journal import ENTRY_BYTES, RecordWriter
 from myxtts.errors import CacheError
 
@@ -128,9 +130,46 @@ def test_only_the_tokens_are_written_when_only_the_text_changed(tmp_path):
     assert len(recover(tmp_path).recovered) == 2
 
 
-def test_a_second_writer_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_writer, "LOCK_PATIENCE_SECONDS", 0.1)
-    with cache_lock(tmp_path), pytest.raises(CacheError, match="Another process"), cache_lock(tmp_path):
+HOLDS_THE_LOCK = """
+import sys, time
+from pathlib import Path
+from myxtts.data.cache_writer import cache_lock
+with cache_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_waiting_writer_names_the_process_it_waits_for_and_a_killed_one_does_not_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_writer, "LOCK_POLL_SECONDS", 0.1)
+    with subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            lines = []
+
+            def announce(line):
+                lines.append(line)
+                holder.kill()
+
+            with cache_lock(tmp_path, announce):
+                pass
+        finally:
+            holder.kill()
+    assert len(lines) == 1
+    assert f"Waiting for process {holder.pid} on " in lines[0]
+    assert str(tmp_path) in lines[0]
+
+
+def test_a_lock_file_of_a_dead_process_does_not_block(tmp_path):
+    (tmp_path / LOCK_NAME).write_text("")
+    (tmp_path / HOLDER_NAME).write_text("process 999999 on elsewhere")
+    with cache_lock(tmp_path, lambda line: pytest.fail(line)):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_the_flag_that_helps(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheError, match="--cache-dir FOLDER"), cache_lock(tmp_path / "file" / "x"):
         pass
 
 

@@ -257,7 +257,7 @@ def make_pairs(folder):
 
 def test_a_folder_of_pairs_becomes_a_corpus_in_place(tmp_path):
     folder = make_pairs(tmp_path / "pairs")
-    summary = build_folder_corpus(folder, language="fa", speaker="me")
+    summary = build_folder_corpus(folder, language="Persian", speaker="me")
     assert {each.id: each.reason for each in summary.rejected} == {
         "empty": "empty text",
         "bad": "invalid UTF-8",
@@ -275,11 +275,50 @@ def test_a_folder_of_pairs_becomes_a_corpus_in_place(tmp_path):
 def test_a_folder_of_pairs_becomes_a_corpus_elsewhere(tmp_path, copy_audio):
     source = make_pairs(tmp_path / "pairs")
     before = sorted(os.listdir(source))
-    build_folder_corpus(source, tmp_path / "out", copy_audio=copy_audio)
+    build_folder_corpus(source, tmp_path / "out", language="fa", copy_audio=copy_audio)
     manifest = read_corpus(tmp_path / "out")
     assert {each.id for each in manifest.utterances} == {"one", "sub/two"}
     assert os.path.samefile(manifest.utterances[0].path, source / "one.wav") != copy_audio
     assert sorted(os.listdir(source)) == before
+
+
+def test_subfolders_of_a_folder_of_pairs_are_speakers(tmp_path):
+    for name in ("anna/chapter/1", "anna/2", "ben/1", "3"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_audio(tmp_path / f"{name}.wav", tone(), 16000)
+        (tmp_path / f"{name}.txt").write_text("Hello.")
+    expected = {"anna/chapter/1": "anna", "anna/2": "anna", "ben/1": "ben", "3": "speaker"}
+    assert {each.id: each.speaker for each in read_corpus(tmp_path).utterances} == expected
+    assert build_folder_corpus(tmp_path, tmp_path / "out").speakers == ("anna", "ben", "speaker")
+    assert {each.id: each.speaker for each in read_corpus(tmp_path / "out").utterances} == expected
+
+
+def test_a_folder_of_pairs_in_another_script_is_an_error_with_the_flag(tmp_path):
+    write_audio(tmp_path / "one.wav", tone(), 16000)
+    (tmp_path / "one.txt").write_text("شماره یک", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"wrong script 1 \(Arabic letters.*--language fa"):
+        build_folder_corpus(tmp_path)
+    assert not (tmp_path / "metadata.csv").exists()
+
+
+def test_text_files_in_a_code_page_are_read_and_announced(tmp_path):
+    for number, text in enumerate(("شماره يک", "گربه روي ديوار")):
+        write_audio(tmp_path / f"{number}.wav", tone(), 16000)
+        (tmp_path / f"{number}.txt").write_bytes(text.encode("cp1256"))
+    summary = build_folder_corpus(tmp_path, language="fa")
+    assert (summary.clips, summary.rejected) == (2, ())
+    assert "2 .txt files are not UTF-8 and were read as Windows-1256, e.g. شماره يک" in summary.notices[0]
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_as_a_text_file_is_rejected_without_waiting(tmp_path):
+    for name in ("one", "two"):
+        write_audio(tmp_path / f"{name}.wav", tone(), 16000)
+    (tmp_path / "one.txt").write_text("One.")
+    os.mkfifo(tmp_path / "two.txt")
+    assert [each.detail for each in build_folder_corpus(tmp_path).rejected] == [
+        "two.txt cannot be read: it is a pipe, not a regular file"
+    ]
 
 
 def test_an_existing_metadata_file_is_not_overwritten(tmp_path):

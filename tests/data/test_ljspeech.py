@@ -69,6 +69,29 @@ def test_two_passes_hold_every_clip_twice_in_different_orders(corpus):
     assert list(first) != list(second)
 
 
+def test_neighboring_seeds_share_no_epoch(corpus):
+    """Epoch p of seed 1 must not be epoch p - 1 of seed 2."""
+
+    def epochs(seed):
+        lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(passes=3, seed=seed)])
+        return [tuple(lengths[start : start + 8]) for start in (0, 8, 16)]
+
+    assert not set(epochs(1)) & set(epochs(2))
+
+
+def test_references_differ_between_epochs(tmp_path):
+    lines = make_corpus(tmp_path, 12)
+    rows = "".join(f"{clip_id}|{text}|{text}|{'ab'[n % 2]}|en\n" for n, (clip_id, text) in enumerate(lines.items()))
+    (tmp_path / "metadata.csv").write_text("id|text|normalized|speaker|language\n" + rows, encoding="utf-8")
+    data = LJSpeechDataset(tmp_path, tiny_config(batch_size=12, validation_share=0.01, reference_frames=16), "all")
+    references = {}
+    for batch in data.create_tf_dataset(full=True, passes=3):
+        for row, slot in zip(*np.nonzero(batch.clips.numpy() >= 0), strict=True):
+            references.setdefault(int(batch.clips[row, slot]), []).append(batch.references[row, slot].numpy().tobytes())
+    assert all(len(of_clip) == 3 for of_clip in references.values())
+    assert any(len(set(of_clip)) > 1 for of_clip in references.values())
+
+
 def test_subsets_are_the_lists_of_the_corpus(corpus):
     def ids(subset):
         data = dataset(corpus, subset)

@@ -1,5 +1,7 @@
 """The gathering loader: what is in a batch, and what is in the dataset's graph."""
 
+import dataclasses
+
 import numpy as np
 import psutil
 import pytest
@@ -138,7 +140,8 @@ def test_mapped_and_in_memory_tables_give_the_same_batches(tmp_path):
 def test_a_mapped_table_is_read_no_further_than_the_batches_need(tmp_path):
     table = make_table(tmp_path, clips=10)
     with open(table.frames_path, "r+b") as file:
-        file.truncate(3_000_000_000)  # sparse: it takes no space on the disk
+        file.truncate(3_200_000_000)  # sparse: it takes no space on the disk
+    table = dataclasses.replace(table, num_rows=3_000_000_000 // (4 * table.mel.n_mels))
     plan = plan_of(table, "packed")
     process = psutil.Process()
     before = process.memory_info().rss
@@ -198,12 +201,24 @@ def test_batches_go_to_the_accelerator_unless_told_otherwise():
     assert LoaderOptions.from_config(DataConfig(), "/job:localhost/replica:0/task:0/device:CPU:0").device is None
 
 
-def test_a_damaged_frame_file_is_an_error(tmp_path):
+def test_a_frame_file_that_is_too_short_is_an_error(tmp_path):
     table = make_table(tmp_path)
-    with open(table.frames_path, "ab") as file:
-        file.write(b"abc")
+    with open(table.frames_path, "r+b") as file:
+        file.truncate(table.frames_path.stat().st_size - 3)
     with pytest.raises(CacheError, match="damaged"):
         open_tables(table, 100)
+
+
+@pytest.mark.parametrize("cache_memory_mb", [100, 0])
+def test_a_torn_record_of_an_interrupted_prepare_is_not_read(tmp_path, cache_memory_mb):
+    table = make_table(tmp_path)
+    for path in (table.frames_path, table.tokens_path):
+        with open(path, "ab") as file:
+            file.write(b"abc")
+    tables = open_tables(table, cache_memory_mb)
+    assert tables.is_in_memory == bool(cache_memory_mb)
+    assert np.array_equal(tables.frames, table.frames)
+    assert np.array_equal(tables.tokens, table.tokens)
 
 
 def test_a_missing_frame_file_is_an_error(tmp_path):

@@ -115,11 +115,11 @@ def test_the_text_file_beside_a_recording_is_not_taken_for_it(tmp_path):
     assert manifest.utterances[0].path.name == "a.flac"
 
 
-def test_every_defect_is_set_aside_with_its_reason(tmp_path):
+def test_every_defect_is_rejected_with_its_reason(tmp_path):
     outside = tmp_path / "secret.wav"
     outside.touch()
     lines = [
-        b"a|Good.",
+        "a|Good, déjà vu.".encode(),
         b"gone|No recording.",
         b"b|",
         b"c|  |  ",
@@ -138,7 +138,7 @@ def test_every_defect_is_set_aside_with_its_reason(tmp_path):
     folder = make_corpus(tmp_path / "corpus", b"\n".join(lines), ["a.wav", "b.wav", "c.wav", "d.wav", "noise.wav"])
     os.symlink(outside, folder / "wavs" / "linked.wav")
     manifest = read_corpus(folder)
-    assert texts(manifest) == {"a": "Good."}
+    assert texts(manifest) == {"a": "Good, déjà vu."}
     assert sorted((each.id, each.reason) for each in manifest.rejected) == sorted(
         [
             ("gone", "missing"),
@@ -196,8 +196,7 @@ def test_a_missing_folder_is_an_error(tmp_path):
 
 
 def test_a_folder_of_no_known_kind_is_an_error(tmp_path):
-    (tmp_path / "a.wav").touch()
-    with pytest.raises(CorpusError, match="corpus folder"):
+    with pytest.raises(CorpusError, match=r"No corpus was recognized.*metadata\.csv"):
         read_corpus(tmp_path)
 
 
@@ -302,5 +301,5 @@ def test_rejections_are_written_as_csv(tmp_path):
 
 def test_rejections_are_summarised_on_one_line_by_reason():
     rejections = [Rejection(str(number), "", reason) for number, reason in enumerate(["silent", "missing", "silent"])]
-    assert summarise_rejections(rejections) == "3 set aside: silent 2, missing 1"
-    assert summarise_rejections([]) == "nothing set aside"
+    assert summarise_rejections(rejections) == "3 rejected: silent 2, missing 1"
+    assert summarise_rejections([]) == "nothing rejected"

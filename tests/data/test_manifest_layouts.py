@@ -1,5 +1,7 @@
 """VCTK, LibriTTS and Common Voice folders are recognised."""
 
+import os
+
 import pytest
 
 from myxtts.data.manifest import read_corpus
@@ -31,7 +33,7 @@ def test_vctk(tmp_path, audio_folder, suffix):
                 "txt/p225/p225_001.txt": "Please call Stella.\n",
                 "txt/p226/p226_001.txt": "Ask her.\n",
                 "txt/p226/p226_002.txt": "No recording.",
-                "txt/p226/p226_003.txt": b"\xff\xfe",
+                "txt/p226/p226_003.txt": b"\x81\x8d",
                 f"{audio_folder}/p225/p225_001{suffix}": "",
                 f"{audio_folder}/p226/p226_001{suffix}": "",
                 f"{audio_folder}/p226/p226_001{suffix.replace('mic1', 'mic2')}": "",
@@ -99,3 +101,13 @@ def test_common_voice_paths_cannot_leave_the_folder(tmp_path):
     files = COMMON_VOICE | {"validated.tsv": COMMON_VOICE["validated.tsv"] + "z\t../../etc/x.mp3\tبد\t0\tfa\n"}
     manifest = read_corpus(make_files(tmp_path, files))
     assert [each.reason for each in manifest.rejected] == ["outside the folder"]
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_as_the_text_of_a_clip_is_rejected_without_waiting(tmp_path):
+    files = {"txt/p1/p1_001.txt": "One.", "wav48/p1/p1_001.wav": "", "wav48/p1/p1_002.wav": ""}
+    folder = make_files(tmp_path, files)
+    os.mkfifo(folder / "txt/p1/p1_002.txt")
+    manifest = read_corpus(folder)
+    assert [each.id for each in manifest.utterances] == ["p1_001"]
+    assert "it is a pipe" in manifest.rejected[0].detail

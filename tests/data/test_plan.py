@@ -215,6 +215,45 @@ def test_one_clip_is_enough(kind):
     assert set(itertools.chain(*rows)) == {0}
 
 
+@pytest.mark.parametrize("kind", PLAN_KINDS)
+@pytest.mark.parametrize("epochs", [1, 3, 20])
+def test_the_batches_of_some_epochs_show_every_clip_as_often(kind, epochs):
+    plan = speech_plan(kind)
+    batches = first_batches(plan, int(np.ceil(plan.batches_in(epochs))))
+    shown = np.bincount(np.concatenate([clips_in(rows) for rows, _, _ in batches]), minlength=300)
+    # A batch is always full: its last rows may belong to the next epoch, and one batch of each bucket may still be open.
+    assert abs(shown - epochs).max() <= 1
+    assert abs(shown.sum() - epochs * 300) <= max(len(clips_in(rows)) for rows, _, _ in batches)
+
+
+def test_packed_rows_of_many_epochs_are_counted_in_the_first_ones():
+    plan = speech_plan("packed", clips=2000)
+    rows = [len(plan.rows_of_pass(number).rows) for number in range(10)]
+    assert plan.batches_in(10) == pytest.approx(sum(rows) / plan.shapes[0].rows)
+    assert plan.batches_in(1000) == pytest.approx(100 * plan.batches_in(10))
+
+
+@pytest.mark.parametrize("kind", PLAN_KINDS)
+def test_the_fingerprint_names_the_order_of_the_clips(kind):
+    frames, tokens = speech_lengths(300, 0)
+    plan = build_plan(kind, frames, tokens)
+    fingerprint = plan.fingerprint("cache")
+    assert build_plan(kind, frames, tokens).fingerprint("cache") == fingerprint
+    assert plan.fingerprint("another cache") != fingerprint
+    others = ({"seed": 5}, {"batch_size": 24}, {"clips": np.arange(299)})
+    assert fingerprint not in {build_plan(kind, frames, tokens, **other).fingerprint("cache") for other in others}
+    other_kinds = {build_plan(other, frames, tokens).fingerprint("cache") for other in PLAN_KINDS if other != kind}
+    assert fingerprint not in other_kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_same"), [("fixed", True), ("packed", True), ("dynamic", True), ("buckets", False)]
+)
+def test_another_number_of_replicas_changes_the_order_of_buckets_only(kind, is_same):
+    plans = [speech_plan(kind, batch_size=40, replicas=replicas) for replicas in (1, 2)]
+    assert (plans[0].fingerprint("cache") == plans[1].fingerprint("cache")) == is_same
+
+
 def test_the_plan_asked_for_by_the_configuration():
     assert plan_kind(DataConfig()) == "packed"
     assert plan_kind(DataConfig(pad_to_fixed_length=True)) == "fixed"

@@ -12,6 +12,8 @@ from myxtts.audio.files import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.data.cache import open_cache
 from myxtts.data.prepare import prepare_corpus
+from myxtts.data.verify import verify_and_fix_cache
+from myxtts.data.worker_pool import WorkerPool
 from myxtts.errors import CacheError, CorpusError, TextError
 
 CLIPS = 6
@@ -70,7 +72,7 @@ def test_an_unchanged_corpus_is_not_written_again(corpus):
 
 
 def test_an_unchanged_corpus_starts_no_worker(corpus, monkeypatch):
-    def refuse(pool):
+    def refuse(pool, workers):
         raise AssertionError("a worker was started")
 
     monkeypatch.setattr("myxtts.data.worker_pool.WorkerPool.start", refuse)
@@ -183,7 +185,7 @@ def test_recordings_at_high_rates_become_a_voice_at_24_kilohertz_together(tmp_pa
         write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=rate)
     report = prepare(tmp_path)
     assert report.sample_rate == 24000
-    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and 1 other rates → voice at 24000 Hz;")
+    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and other rates → voice at 24000 Hz;")
     assert report.sound.endswith("; 0 of 5 clips are longer and dropped")
 
 
@@ -234,8 +236,16 @@ def test_clips_set_aside_are_not_looked_at_again_until_they_change(tmp_path, mon
     write_metadata(tmp_path, lines | {"bad": "two"})
     assert prepare(tmp_path).clips == 2
     with monkeypatch.context() as patch:
-        patch.setattr("myxtts.data.worker_pool.WorkerPool.start", lambda pool: pytest.fail("a worker was started"))
+        decoded = []
+        run_once = WorkerPool._run_once
+
+        def watched(pool, kind, items, *rest):
+            decoded.extend(items if kind in ("audio", "text") else ())
+            return run_once(pool, kind, items, *rest)
+
+        patch.setattr(WorkerPool, "_run_once", watched)
         assert "not audio 1" in prepare(tmp_path).summary_of_rejections()
+        assert decoded == []
     write_tone(tmp_path / "wavs" / "bad.wav")
     report = prepare(tmp_path)
     assert (report.clips, report.rejections) == (3, ())
@@ -260,7 +270,10 @@ def test_a_corpus_that_cannot_fit_the_disk_is_refused_before_it_starts(tmp_path,
     monkeypatch.setattr("myxtts.data.preparation.shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 9))
     with pytest.raises(CacheError, match="free"):
         prepare(tmp_path)
-    assert not list(tmp_path.glob(".myxtts/cache/*/cache.json"))
+    (folder,) = tmp_path.glob(".myxtts/cache/*/")
+    assert not [path.name for path in folder.iterdir() if not path.name.startswith("lock")]
+    with pytest.raises(CacheError, match="no prepared cache"):
+        verify_and_fix_cache(folder)
 
 
 def test_a_validation_folder_of_its_own_is_held_out(tmp_path):

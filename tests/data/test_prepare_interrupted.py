@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 from myxtts.data.cache import open_cache
 from myxtts.data.cache_writer import JOURNAL_NAME
 from myxtts.data.prepare import prepare_corpus
+from myxtts.data.verify import verify_and_fix_cache
 from myxtts.errors import CacheError
 
 KILLED = """
@@ -62,6 +64,65 @@ def test_after_kill_9_the_next_run_continues_and_the_result_is_the_same(tmp_path
     for clip_id, frames in continued.items():
         np.testing.assert_array_equal(frames, at_once[clip_id])
     assert open_cache(report.folder).symbols == open_cache(whole.folder).symbols
+
+
+LONG_CORPUS = 60
+TORN_WRITE = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from tiny_corpus import tiny_config
+from myxtts.data.prepare import prepare_corpus
+
+write, records = os.write, 0
+
+def torn(descriptor, data):
+    global records
+    if os.readlink(f"/proc/self/fd/{{descriptor}}").endswith({name!r}):
+        records += 1
+        if records == {record}:
+            write(descriptor, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+    return write(descriptor, data)
+
+os.write = torn
+prepare_corpus(tiny_config(), {folder!r}, workers=2)
+"""
+
+
+@pytest.fixture(scope="module")
+def long_corpus(tmp_path_factory):
+    """A corpus, and its frames after a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("long") / "corpus"
+    make_corpus(folder, LONG_CORPUS)
+    frames = all_frames(prepare_corpus(tiny_config(), folder, workers=2))
+    shutil.rmtree(folder / ".myxtts")
+    return folder, frames
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("frames-1.f32", marks=pytest.mark.slow),
+        pytest.param("tokens-1.i32", marks=pytest.mark.slow),
+        JOURNAL_NAME,
+    ],
+)
+def test_kill_9_in_the_middle_of_a_record_loses_that_record_alone(tmp_path, long_corpus, name):
+    folder = shutil.copytree(long_corpus[0], tmp_path / "corpus")
+    record = LONG_CORPUS // 2
+    code = TORN_WRITE.format(tests=str(Path(__file__).parent), folder=str(folder), name=name, record=record)
+    killed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    report = prepare_corpus(tiny_config(), folder, workers=2)
+    # the first write to the frames and to the tokens is the row of zeros
+    assert report.outcome.recovered == (record - 1 if name == JOURNAL_NAME else record - 2)
+    assert report.clips == LONG_CORPUS
+    continued = all_frames(report)
+    assert list(continued) == list(long_corpus[1])
+    for clip_id, frames in continued.items():
+        np.testing.assert_array_equal(frames, long_corpus[1][clip_id])
+    assert verify_and_fix_cache(report.folder).is_clean
+    assert not (report.folder / JOURNAL_NAME).exists()
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
@@ -157,19 +218,25 @@ def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypa
     assert report.clips == 3
 
 
-def test_two_runs_at_once_do_not_mix(tmp_path, monkeypatch):
-    monkeypatch.setattr("myxtts.data.cache_writer.LOCK_PATIENCE_SECONDS", 0.1)
-    make_corpus(tmp_path, 3)
-    refused = []
+ONE_OF_SEVERAL = """
+import sys
+sys.path.insert(0, {tests!r})
+from tiny_corpus import tiny_config
+from myxtts.data.prepare import prepare_corpus
+report = prepare_corpus(tiny_config(), {folder!r})
+print(report.clips, report.outcome.added)
+"""
 
-    def start_another(stage, done, total):
-        if stage == "preparing clips" and done == 1:
-            with pytest.raises(CacheError, match="Another process") as caught:
-                prepare_corpus(tiny_config(), tmp_path)
-            refused.append(caught.value)
 
-    assert prepare_corpus(tiny_config(), tmp_path, progress=start_another).clips == 3
-    assert len(refused) == 1
+def test_first_runs_that_start_together_wait_for_each_other(tmp_path):
+    make_corpus(tmp_path, 8)
+    code = ONE_OF_SEVERAL.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)
+    ]
+    outputs = [run.communicate(timeout=300) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], outputs
+    assert sorted(out.split() for out, _ in outputs) == [[b"8", b"0"], [b"8", b"0"], [b"8", b"8"]]
 
 
 def test_workers_load_neither_tensorflow_nor_matplotlib():

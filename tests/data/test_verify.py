@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import zlib
 
 import numpy as np
@@ -164,6 +165,51 @@ def test_without_a_header_and_without_a_corpus_it_says_what_is_missing(cache_fol
 def test_a_folder_without_any_cache_is_an_error(tmp_path):
     with pytest.raises(CacheError, match="myxtts prepare"):
         verify_and_fix_cache(tmp_path)
+
+
+def interrupt_prepare(corpus, at_clip):
+    """`prepare` that ends in the middle; one more torn record is left behind by it."""
+
+    def stop(stage, done, total):
+        if stage == "preparing clips" and done == at_clip:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus(tiny_config(), corpus, progress=stop)
+
+
+def test_what_an_interrupted_prepare_left_is_no_damage(corpus, cache_folder):
+    make_corpus(corpus, CLIPS + 4)
+    interrupt_prepare(corpus, at_clip=2)
+    extend(named(cache_folder, "frames_file"), 7)
+    report = verify_and_fix_cache(cache_folder, fix=True, config=tiny_config(), data_folder=corpus)
+    assert (report.is_clean, report.checked_clips, report.unfinished_clips) == (True, CLIPS, 2)
+    assert prepare_corpus(tiny_config(), corpus).outcome.recovered == 2
+
+
+def test_a_first_prepare_that_was_interrupted_is_called_unfinished(tmp_path):
+    make_corpus(tmp_path, 4)
+    interrupt_prepare(tmp_path, at_clip=2)
+    with pytest.raises(CacheError, match="interrupted after 2 clips"):
+        verify_and_fix_cache(next(tmp_path.glob(".myxtts/cache/*/")))
+
+
+def test_checking_waits_for_a_running_prepare(corpus, cache_folder):
+    make_corpus(corpus, CLIPS + 2)
+    found, threads = [], []
+
+    def check_now(stage, done, total):
+        if stage == "preparing clips" and done == 1:
+            check = threading.Thread(target=lambda: found.append(verify_and_fix_cache(cache_folder)))
+            threads.append(check)
+            check.start()
+            check.join(timeout=0.5)
+            assert not found
+
+    prepare_corpus(tiny_config(), corpus, progress=check_now)
+    threads[0].join()
+    assert found[0].is_clean
+    assert found[0].checked_clips == CLIPS + 2
 
 
 def test_a_damaged_cache_is_not_prepared_over(cache_folder, corpus):

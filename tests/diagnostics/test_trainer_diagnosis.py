@@ -19,7 +19,7 @@ def trial(wait: float = 0.0, stall_every: int | None = None, retraces: tuple[Ret
     stages = np.tile([wait, 0.001, 0.5], (42, 1)) + np.random.default_rng(0).uniform(0, 1e-3, (42, 3))
     if stall_every is not None:
         stages[stall_every::stall_every, 0] += 2.0
-    return Trial(stages, 2, retraces, Counts(0, 0, 0), Counts(1, 1, 1))
+    return Trial(stages, 2, retraces, Counts(0, 0, 0), Counts(1, 1, 1), {"convolution": "native"})
 
 
 def retracing(is_closed: bool = True, **changes) -> RetracingDiagnosis:
@@ -31,6 +31,22 @@ def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
     stages = (Stage("prefetch", "prefetch", UNKNOWN), Stage("map", "map(load)", UNKNOWN, python=python))
     stalls = find_cyclic_stalls(measured.steady.sum(axis=1))
     return BottleneckDiagnosis(stages, (("parallel_map", 0.01),), 0.01, 0.5, measured, stalls, 16.0)
+
+
+def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
+    from myxtts.diagnostics.pipeline import _time_step
+    from myxtts.diagnostics.trial import trial_trainer
+    from tests.data.tiny_corpus import make_corpus
+    from tests.training.small_runs import small_config
+
+    make_corpus(tmp_path, 12)
+    with trial_trainer(small_config(tmp_path, tmp_path / "run", enable_graph_mode=False)) as trainer:
+        before = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        assert _time_step(trainer) > 0
+        after = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        assert int(trainer.state.step.numpy()) == 0
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_compiled_once_ends_with_the_promised_lines():

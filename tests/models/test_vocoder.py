@@ -65,7 +65,9 @@ def test_padding_and_neighbours_change_nothing_and_are_silent():
     together = vocode(batch, [len(first), len(second)])
     for row, mel in zip(together, (first, second), strict=True):
         alone = vocode(mel[None])[0]
-        np.testing.assert_allclose(row[: len(alone)], alone, atol=2e-4)
+        # Iterations amplify rounding where a bin is almost zero: 1e-4 with oneDNN, 2.2e-4 without it. The padding here is
+        # noise of magnitude 1: what leaked from it would differ by more than 0.1.
+        np.testing.assert_allclose(row[: len(alone)], alone, atol=2e-3)
         assert (row[len(alone) :] == 0).all()
 
 

@@ -1,8 +1,17 @@
 """Machine samples: with a driver's answers, with questions that a card does not support, and without a card."""
 
+import os
 from types import SimpleNamespace
 
-from myxtts.runtime.device import MachineSampler
+import psutil
+
+from myxtts.runtime.device import MachineSampler, usable_cores
+
+
+def test_cores_are_counted_with_and_without_an_affinity(monkeypatch):
+    assert 1 <= usable_cores() <= os.cpu_count()
+    monkeypatch.delattr(psutil.Process, "cpu_affinity")  # as on macOS
+    assert usable_cores() == os.cpu_count()
 
 
 class DriverError(Exception):

@@ -25,3 +25,14 @@ def test_lines_that_are_no_notice_are_passed_on():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "something is wrong\n"
+
+
+def test_last_lines_of_a_tensorflow_that_aborts_are_shown():
+    code = (
+        "import os, types; from myxtts.runtime import startup; "
+        "startup._import_tensorflow = lambda: (os.write(2, b'The TensorFlow library was compiled to use AVX\\n'), os.abort()); "
+        "startup.start_tensorflow()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "compiled to use AVX" in done.stderr

@@ -38,6 +38,18 @@ def test_steps_are_appended_across_runs_and_a_torn_line_is_left_out(tmp_path):
     assert read_steps(tmp_path, last=1)["step"].tolist() == [2]
 
 
+def test_the_last_steps_of_a_long_run_are_read_from_the_end_of_the_file(tmp_path, monkeypatch):
+    writer = StatusWriter(tmp_path, interval_seconds=0)
+    for step in range(9000):
+        writer.add_step(step, 0.1, 0.2, 0.3)
+    writer.update(step=9000)
+    parsed = []
+    monkeypatch.setattr(status, "int", lambda text: parsed.append(text) or int(text), raising=False)
+    assert read_steps(tmp_path, last=20)["step"].tolist() == list(range(8980, 9000))
+    assert len(parsed) < 200
+    assert read_steps(tmp_path, last=9500)["step"].tolist() == list(range(9000))
+
+
 def test_long_runs_begin_a_new_file(tmp_path, monkeypatch):
     monkeypatch.setattr(status, "MOST_STEPS_IN_FILE", 2)
     writer = StatusWriter(tmp_path, interval_seconds=0)

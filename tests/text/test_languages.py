@@ -59,8 +59,9 @@ def test_a_name_is_matched_with_the_languages_of_a_voice():
 )
 def test_letters_of_another_script_are_named_with_the_flag_that_helps(text, language, script, code):
     assert foreign_script(text, language) == script
-    explanation = explain_foreign_script(text, script, language)
-    assert f"--language {code}" in explanation
+    explanation = explain_foreign_script(script, language)
+    assert "texts: --language " in explanation
+    assert f"{code} (" in explanation
     assert repr(language) in explanation
 
 

@@ -30,4 +30,4 @@ def make_trainer(corpus, tmp_path):
 
     yield make
     for trainer in made:
-        trainer.feed.close()
+        trainer.close()

@@ -272,6 +272,18 @@ def test_a_skipped_step_is_counted_shown_and_logged_with_its_clips(make_recorder
     assert (train["skipped_steps"], train["scaled_down_steps"], train["loss"]) == (1, 0, 2)
 
 
+def test_figures_are_shown_before_the_first_log_entry(make_recorder):
+    recorder, shown = make_recorder(), []
+    recorder._display.figures = shown.append
+    finished = np.array([{"loss": 3.0, "frames": 50.0}.get(name, 0.0) for name in METRICS])
+    recorder.show_first_steps(finished)
+    assert [figures.loss for figures in shown] == [3.0]
+    add_step(recorder, 1)
+    recorder.flush()
+    recorder.show_first_steps(finished)
+    assert [figures.loss for figures in shown] == [3.0, 2.0]
+
+
 def test_the_limit_ends_the_run_with_advice(make_recorder):
     recorder = make_recorder(nonfinite_limit=3)
     for step in (1, 2, 3):

@@ -2,17 +2,24 @@
 
 import contextlib
 import dataclasses
+import itertools
+import json
 import random
+import shutil
 import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.data.plan import build_plan
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.training import checkpoint as checkpoint_module
-from myxtts.training.checkpoint import checkpoints_in, load_newest
+from myxtts.training.checkpoint import Checkpoint, checkpoints_in, load_checkpoint, load_newest, save_checkpoint
 from myxtts.training.progress import Progress, StopReason
+from myxtts.training.resume import read_saved
 from myxtts.training.snapshot import apply_snapshot, take_snapshot
 from myxtts.training.state import TrainState
 from myxtts.training.trainer import XTTSTrainer
@@ -23,6 +30,7 @@ from tests.training.small_runs import quiet_display, small_config, text_of
 
 STEPS = 64
 """Fifty and more after the last checkpoint before a run dies."""
+NEXT_EPOCH = "The batch order changed, so training continues from the start of the next epoch."
 
 
 class Killed(BaseException):
@@ -70,7 +78,7 @@ def test_a_finished_run_that_gets_more_steps_goes_on(corpus, tmp_path):
 def opened(config):
     """A trainer that has set itself up and goes no further."""
     trainer = XTTSTrainer(config, display=quiet_display())
-    trainer.feed.close()
+    trainer.close()
     return trainer
 
 
@@ -96,14 +104,46 @@ def test_clips_can_be_added_between_two_runs(tmp_path):
     make_corpus(corpus, 14)
     trainer = opened(small_config(corpus, tmp_path / "run"))
     assert trainer.feed.position == (1, 0)
-    assert "the data starts a new pass" in text_of(trainer.display)
+    assert NEXT_EPOCH in text_of(trainer.display)
+
+
+def test_a_checkpoint_without_a_fingerprint_starts_the_next_epoch(corpus, tmp_path):
+    opened(small_config(corpus, tmp_path)).save()
+    state_path = tmp_path / "step-00000000" / "state.json"
+    state = json.loads(state_path.read_text())
+    assert state.pop("plan_fingerprint")
+    state_path.write_text(json.dumps(state))
+    again = opened(small_config(corpus, tmp_path))
+    assert again.feed.position == (1, 0)
+    assert NEXT_EPOCH in text_of(again.display)
+
+
+def test_buckets_resume_from_every_position_on_another_number_of_replicas(tmp_path):
+    random = np.random.default_rng(0)
+    frames, tokens = random.integers(20, 700, 120), random.integers(5, 150, 120)
+    one, two = (build_plan("buckets", frames, tokens, replicas=replicas) for replicas in (1, 2))
+    config = XTTSConfig()
+    facts = {"mel": {}, "model": {}, "front_end": {"kind": ""}, "speakers": [], "symbols": [], "languages": []}
+    state = Checkpoint(
+        1, (0, 0), {}, [], [], {}, config_to_dict(config), facts, plan_fingerprint=one.fingerprint("cache")
+    )
+    for _, _, position in itertools.islice(one.batches(), 40):
+        shutil.rmtree(tmp_path)
+        save_checkpoint(tmp_path, state.with_position(position))
+        same = read_saved(tmp_path, config, facts, one.fingerprint("cache"), lambda line: None)
+        assert same.position == position
+        lines = []
+        other = read_saved(tmp_path, config, facts, two.fingerprint("cache"), lines.append)
+        assert NEXT_EPOCH in lines
+        assert other.position == (position[0] + 1, 0)
+        next(two.batches(other.position))
 
 
 def test_settings_that_mean_the_same_or_only_matter_in_training_are_no_obstacle(corpus, tmp_path):
     trainer = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display())
     next(trainer.feed)
     trainer.save()
-    trainer.feed.close()
+    trainer.close()
     config = small_config(corpus, tmp_path, {"sample_rate": 16000, "mel_f_max": 8000.0}, mixed_precision="off")
     model = dataclasses.replace(config.model, dropout=0.2, decoder_dropout=0.1, condition_dropout=0.2)
     again = opened(dataclasses.replace(config, model=model))
@@ -118,7 +158,7 @@ def train_state(keeps_average=True, uses_loss_scale=False):
 def carried_over(before, after):
     """Bring one train state to where another is; returns what is told."""
     lines = []
-    apply_snapshot(after, take_snapshot(before, XTTSConfig(), None, {}, Progress(), (0, 0)), lines.append)
+    apply_snapshot(after, take_snapshot(before, XTTSConfig(), {}, Progress(), (0, 0), "", {}), lines.append)
     return lines
 
 
@@ -143,6 +183,29 @@ def test_the_scale_of_the_loss_follows_the_precision():
     scaled = train_state(uses_loss_scale=True)
     carried_over(plain, scaled)
     assert scaled.loss_scale.numpy() == 2**15
+
+
+def test_steps_beyond_the_whole_numbers_of_float32_are_kept(tmp_path):
+    before, after = train_state(), train_state()
+    before.step.assign(16_777_217)
+    before.updates.assign(2**40 + 1)
+    before.rate_factor.assign(0.1)
+    saved = take_snapshot(before, XTTSConfig(), {}, Progress(), (0, 0), "", {})
+    apply_snapshot(after, load_checkpoint(save_checkpoint(tmp_path, saved)), print)
+    assert (int(after.step.numpy()), int(after.updates.numpy())) == (16_777_217, 2**40 + 1)
+    assert after.rate_factor.numpy() == before.rate_factor.numpy()
+
+
+def test_within_restored_steps_leave_the_state_as_it_was():
+    state = train_state()
+    before = [state.flat_weights(), *state.vectors().values(), *(value.numpy() for value in state.scalars().values())]
+    with state.restored():
+        state.assign_weights(state.flat_weights() + 1)
+        for variable in (state.first_moment, state.second_moment, state.average, *state.scalars().values()):
+            variable.assign(variable + tf.ones_like(variable))
+    after = [state.flat_weights(), *state.vectors().values(), *(value.numpy() for value in state.scalars().values())]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_weights_to_start_from_are_refused_by_a_run_that_has_its_own(corpus, tmp_path):
@@ -171,21 +234,21 @@ def test_a_run_out_of_patience_ends_again_at_once(corpus, tmp_path):
     assert load_newest(tmp_path)[0].step == 0
 
 
-def test_other_batches_start_a_new_pass_and_reset_training_starts_anew(corpus, tmp_path):
+def test_another_batch_order_starts_the_next_epoch_and_reset_training_starts_from_zero(corpus, tmp_path):
     trainer = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display())
     trainer.step = 4
     trainer.state.step.assign(4)
     next(trainer.feed)
     trainer.save()
-    trainer.feed.close()
+    trainer.close()
     display = quiet_display()
-    changed = XTTSTrainer(small_config(corpus, tmp_path, {"batch_size": 2}), display=display)
-    changed.feed.close()
+    changed = XTTSTrainer(small_config(corpus, tmp_path, {"batch_size": 12}), display=display)
+    changed.close()
     assert (changed.step, changed.feed.position) == (4, (1, 0))
-    assert "Changed since the checkpoint: data.batch_size: 4 → 2" in text_of(display)
-    assert "the data starts a new pass" in text_of(display)
+    assert "Changed since the checkpoint: data.batch_size: 4 → 12" in text_of(display)
+    assert NEXT_EPOCH in text_of(display)
     anew = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), starts_anew=True)
-    anew.feed.close()
+    anew.close()
     assert (anew.step, anew.feed.position) == (0, (0, 0))
 
 
@@ -209,8 +272,6 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stays(corpus, tmp_path
 
 
 def test_memory_that_does_not_suffice_is_one_line_of_advice(corpus, tmp_path, monkeypatch):
-    import tensorflow as tf
-
     trainer = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display())
 
     def fails(batches):
@@ -223,7 +284,7 @@ def test_memory_that_does_not_suffice_is_one_line_of_advice(corpus, tmp_path, mo
         TrainingError, match=r"Out of memory for a tensor of 200 MiB at step 0.*--batch-size 1 --grad-accum 2"
     ):
         trainer.train()
-    trainer.feed.close()
+    trainer.close()
 
 
 @pytest.mark.slow
@@ -239,7 +300,7 @@ def test_a_killed_process_goes_on_bit_for_bit(corpus, tmp_path, kill):
     victim = start(**settings, **parts, stop_at=victim_step, signal=int(kill))
     text = finish(victim, expected_code=-kill if kill == signal.SIGKILL else 0)
     if kill != signal.SIGKILL:
-        assert "interrupted; run the same command again to go on from here" in text
+        assert "interrupted; run the same command again to resume" in text
         assert load_newest(tmp_path / "parts")[0].step == victim_step
     assert "Resuming at step" in finish(start(**settings, **parts))
     finish(whole)

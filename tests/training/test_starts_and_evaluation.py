@@ -28,7 +28,7 @@ def weights_of(trainer):
 def start(corpus, run, source):
     config = small_config(corpus, run, init_from=str(source))
     trainer = XTTSTrainer(config, display=quiet_display())
-    trainer.feed.close()
+    trainer.close()
     return trainer
 
 
@@ -116,5 +116,5 @@ def test_a_gpu_that_is_not_there_is_told_and_the_cpu_is_taken_when_asked(corpus,
     with pytest.raises(MyXTTSError, match="--device auto"):
         XTTSTrainer(small_config(corpus, tmp_path / "run", device="gpu:7"), display=quiet_display())
     trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", device="cpu"), display=quiet_display())
-    trainer.feed.close()
+    trainer.close()
     assert "CPU" in trainer.state.weights[0].device

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import shape_of
+from myxtts.batch import BatchShape, shape_of
 from myxtts.config.config import TrainingConfig
 from myxtts.training.levels import resolve_optimization
 from myxtts.training.state import TrainState
@@ -170,3 +170,12 @@ def test_repeated_symbols_are_summed_before_the_update(batch):
     flat = steps.state.layout.join([sparse]).numpy().reshape(steps.state.layout.shapes[table])
     assert (flat[3] == 2).all()
     assert (flat[5] == 1).all()
+
+
+def test_many_bucket_shapes_do_not_trigger_tensorflows_retracing_warning(caplog):
+    steps = make_steps()
+    for frames in range(100, 108):
+        shape = BatchShape(rows=2, tokens=20, frames=frames)
+        steps.warm_up(lambda batch, shape=shape: steps._run("count_step", shape, batch), shape)
+    assert len(steps.functions) == 8
+    assert "triggered tf.function retracing" not in caplog.text

@@ -113,12 +113,13 @@ def test_a_retrace_ends_the_run_where_that_is_asked_for(make_trainer):
 def test_the_first_lines_say_how_many_clips_are_used_and_how_many_are_not(make_trainer):
     trainer = make_trainer(max_steps=1, enable_graph_mode=False)
     announce_run(trainer)
-    assert "Corpus: 10 clips for training, 2 held out, nothing set aside; speakers 1" in text_of(trainer.display)
+    assert "Corpus: 10 clips for training, 2 held out, nothing rejected; speakers 1" in text_of(trainer.display)
+    assert "Sound: recordings at 16000 Hz → voice at 16000 Hz; hop 256," in text_of(trainer.display)
     assert "--auto-tune" not in text_of(trainer.display)
     shorter = make_trainer({"max_text_length": 8}, max_steps=1, enable_graph_mode=False)
     announce_run(shorter)
     assert re.search(
-        r"\d+ held out, \d+ set aside: longer than max_text_length \d+; speakers 1", text_of(shorter.display)
+        r"\d+ held out, \d+ rejected: longer than max_text_length \d+; speakers 1", text_of(shorter.display)
     )
 
 

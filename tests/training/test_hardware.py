@@ -1,0 +1,45 @@
+"""What a run computes on is decided by plain rules."""
+
+import pytest
+
+from myxtts.errors import ConfigError
+from myxtts.training import hardware
+from myxtts.training.hardware import choose_xla
+
+
+def test_xla_compiles_the_step_on_a_gpu_and_only_parts_on_a_cpu():
+    assert choose_xla("auto", [(8, 6)], graph_mode=True).compiles_step
+    on_cpu = choose_xla("auto", [], graph_mode=True)
+    assert (on_cpu.compiles_step, on_cpu.compiles_parts) == (False, True)
+
+
+def test_xla_is_off_when_asked_and_without_graphs():
+    for setting, graph_mode in ((False, True), ("auto", False)):
+        choice = choose_xla(setting, [(8, 6)], graph_mode)
+        assert not choice.compiles_step
+        assert not choice.compiles_parts
+
+
+def test_xla_stays_off_where_it_would_abort_the_process():
+    choice = choose_xla("auto", [(8, 9), (12, 0)], graph_mode=True)
+    assert not choice.compiles_step
+    assert not choice.compiles_parts
+    assert "compute capability 12.0" in choice.note
+    with pytest.raises(ConfigError, match=r"compute capability 12\.0.*Use auto or false"):
+        choose_xla(True, [(12, 0)], graph_mode=True)
+
+
+def test_gpu_whose_kernels_do_not_run_is_refused_with_advice(monkeypatch):
+    monkeypatch.setattr(hardware.sys, "executable", "/bin/false")
+    with pytest.raises(ConfigError, match=r"GPU:0 cannot run the kernels.*--device cpu"):
+        hardware._check_gpu_runs("/physical_device:GPU:0")
+
+
+def test_changed_hardware_is_reported_on_resume(make_trainer):
+    trainer = make_trainer()
+    now = trainer.hardware.facts()
+    assert set(now) == {"device", "instruction_set", "convolution", "precision"}
+    assert trainer.hardware.changes_since(now) == []
+    assert trainer.hardware.changes_since({}) == []  # a checkpoint of 0.1.0
+    [line] = trainer.hardware.changes_since(now | {"convolution": "another"})
+    assert f"convolution another → {now['convolution']}" in line
