@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 
 import pytest
 
 from myxtts.cli import main
+from myxtts.runtime.progress import LineProgress
 from myxtts.synthesis.training_split import TrainingSplit
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, made_up_sentences
 from tests.synthesis.tiny_voice import describe
@@ -40,10 +42,14 @@ def voice(tmp_path):
 
 
 @pytest.fixture
-def measured(loaded, tmp_path, capsys):
-    """Runs the command on the made-up voice; returns its exit code, what it wrote as JSON, and its standard error."""
+def measured(loaded, tmp_path, capsys, monkeypatch):
+    """Runs the command on the made-up voice; returns its exit code, what it wrote as JSON, and its standard error.
 
-    def run(*words):
+    Lines of progress come every `seconds`; by default never, whatever else the machine does.
+    """
+
+    def run(*words, seconds=1e9):
+        monkeypatch.setattr("myxtts.runtime.progress.LineProgress", partial(LineProgress, every_seconds=seconds))
         path = tmp_path / "out.json"
         code = main(["evaluate", *words, "--metrics", "failed", "--seeds", "1", "--json", str(path)])
         content = json.loads(path.read_text(encoding="utf-8")) if code == 0 else {}
@@ -199,6 +205,12 @@ def test_a_language_by_name_is_the_one_of_the_corpus(corpus, voice, measured):
     folder = voice(languages=["de", "fa"], model=describe(languages=("de", "fa")).model)
     code, content, _ = measured(folder, "--data", str(corpus), "--language", "farsi")
     assert (code, len(ids(content))) == (0, 4)
+
+
+def test_progress_is_printed_in_lines_where_there_is_no_terminal(corpus, voice, measured):
+    code, _, error = measured(voice(), "--data", str(corpus), seconds=0)
+    assert code == 0
+    assert "speaking: 4 of 4 (100 %), took " in error
 
 
 def test_missing_phonemes_are_reported_before_the_voice_is_loaded(corpus, loaded, capsys, monkeypatch):
