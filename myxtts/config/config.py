@@ -252,7 +252,12 @@ def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: 
 def contradictions(config: XTTSConfig) -> list[str]:
     """What cannot be true at the same time, one sentence each."""
     data, training = config.data, config.training
-    found = []
+    found = [
+        f"{section}.{name} contains a NUL character, which no file name can have. Remove it."
+        for section in ("data", "model", "training")
+        for name, value in dataclasses.asdict(getattr(config, section)).items()
+        if isinstance(value, str) and "\0" in value
+    ]
     found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(

@@ -62,6 +62,11 @@ def test_contradictory_values_are_all_listed(tmp_path):
         load_config(write(tmp_path, text))
 
 
+def test_a_nul_character_in_a_name_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"data\.cache_dir contains a NUL character"):
+        load_config(write(tmp_path, 'data:\n  cache_dir: "a\\0b"\n'))
+
+
 def test_a_hop_too_small_for_a_voice_is_told_before_training(tmp_path):
     with pytest.raises(ConfigError, match=r"hop_length.*64th of data\.n_fft"):
         load_config(write(tmp_path, "data:\n  n_fft: 4096\n  hop_length: 32\n"))
