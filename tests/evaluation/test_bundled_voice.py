@@ -6,8 +6,14 @@ from myxtts.evaluation.error_rates import count_errors, sum_errors
 from myxtts.evaluation.recognise import PocketsphinxRecogniser
 from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
-TEXTS = ("Please check the number and dial again.", "The conference has been extended.", "All circuits are busy now.")
-HIGHEST_ERROR = 0.3
+TEXTS = (
+    "You have been kicked from this conference.",
+    "The conference has been extended.",
+    "All circuits are busy now.",
+)
+HIGHEST_ERROR = 0.2
+"""Seeds 0 to 7 had no wrong character in seven cases, 9 % in one (AVX2, with and without oneDNN). Rounding differs between
+instruction sets and changes less than another seed does; a voice that cannot be understood has 60 % and more."""
 
 
 def test_a_recognizer_understands_three_held_out_sentences():
