@@ -1,4 +1,4 @@
-"""Loading, shapes and XLA, before and after. A door to `myxtts benchmark`; all arguments are its own."""
+"""Loading, shapes and XLA, before and after. Runs `myxtts benchmark` with the same arguments."""
 
 import sys
 from pathlib import Path

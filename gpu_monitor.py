@@ -1,4 +1,4 @@
-"""Watch the device and a running training. A door to `myxtts monitor`; all arguments are its own."""
+"""Watch the device and a running training. Runs `myxtts monitor` with the same arguments."""
 
 import sys
 from pathlib import Path

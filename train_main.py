@@ -1,4 +1,4 @@
-"""Train a voice: `python train_main.py --train-data FOLDER`. A door to `myxtts train`, with the same flags."""
+"""Train a voice: `python train_main.py --train-data FOLDER`. Runs `myxtts train` with the same flags."""
 
 import sys
 

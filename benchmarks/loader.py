@@ -35,6 +35,7 @@ from myxtts.data.plan import Plan, build_plan, fitting_clips
 from myxtts.data.prepare import prepare_corpus
 from myxtts.data.source import read_source
 from myxtts.data.worker_pool import WorkerPool
+from myxtts.runtime.device import usable_cores
 from myxtts.text.tokenizer import SymbolTable, build_front_end
 
 BATCH_SIZE, MAX_TEXT_LENGTH, MAX_MEL_FRAMES = 16, 200, 800
@@ -159,7 +160,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
     spec = MelSpec.from_config(config, sample_rate)
     settings = CacheSettings(spec, None, None, config.min_seconds, config.max_seconds, "graphemes", "benchmark")
     no_tokens = np.zeros(0, np.int32)
-    processes = len(os.sched_getaffinity(0))
+    processes = usable_cores()
     runs = iter(range(10_000))
 
     def ours(pool: WorkerPool) -> float:

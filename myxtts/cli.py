@@ -30,7 +30,7 @@ COMMANDS = {
     "stats": ("data", "lengths, padding of each plan, recommended settings"),
     "train": ("train", "train a voice (train_main.py)"),
     "config": ("train", "print the configuration that a run would use"),
-    "voice": ("voice", "export a checkpoint as a voice, or show what is in one"),
+    "voice": ("voice", "export a checkpoint as a voice, show what is in one, or list voices"),
     "say": ("speak", "speak a text to a file"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
 from myxtts.runtime.startup import start_tensorflow
+
+TENSORFLOW_LINE = re.compile(r"WARNING: All log messages|[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d \d\d:.*: [IWEF] ")
+"""How a line of TensorFlow's C++ log begins, in its newer and its older format."""
+
+
+def tensorflow_lines(errors: str) -> list[str]:
+    """The lines of TensorFlow's own log in what a command wrote to standard error."""
+    return [line for line in errors.splitlines() if TENSORFLOW_LINE.match(line)]
 
 
 class _Report:

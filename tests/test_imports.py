@@ -10,15 +10,15 @@ import myxtts
 PACKAGE = Path(myxtts.__file__).parent
 SHARED = {"errors", "batch"}
 ALLOWED = {
-    "config": set(),
-    "runtime": {"config"},
+    "runtime": set(),
+    "config": {"runtime"},
     "text": {"config", "runtime"},
-    "audio": {"config"},
+    "audio": {"config", "runtime"},
     "data": {"config", "runtime", "text", "audio"},
     "models": {"config", "audio"},
     "synthesis": {"config", "runtime", "text", "audio", "models"},
     "training": {"config", "runtime", "text", "audio", "data", "models", "synthesis"},
-    "evaluation": {"config", "text", "audio", "data", "synthesis"},
+    "evaluation": {"config", "runtime", "text", "audio", "data", "synthesis"},
     "diagnostics": {"config", "runtime", "data", "models", "training"},
 }
 """Commands and the cli may import everything; nobody imports them."""

@@ -1,4 +1,4 @@
-"""Where does a training step spend its time? A door to `myxtts diagnose bottleneck`; all arguments are its own."""
+"""Where does a training step spend its time? Runs `myxtts diagnose bottleneck` with the same arguments."""
 
 import sys
 from pathlib import Path

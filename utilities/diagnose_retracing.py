@@ -1,4 +1,4 @@
-"""Is every step compiled once? A door to `myxtts diagnose retracing`; all arguments are its own."""
+"""Is every step compiled once? Runs `myxtts diagnose retracing` with the same arguments."""
 
 import sys
 from pathlib import Path

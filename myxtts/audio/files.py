@@ -21,6 +21,7 @@ import soxr
 
 from myxtts.config.config import DataConfig
 from myxtts.errors import AudioError
+from myxtts.runtime.files import open_regular_file
 
 REASONS = ("missing", "empty file", "cut off", "not audio", "silent", "not finite", "too short", "too long")
 FORMATS = {
@@ -113,7 +114,7 @@ def _open_audio(path: str | Path) -> Iterator[soundfile.SoundFile]:
 def _check_whole(path: str | Path) -> None:
     """Raise for files that are missing, empty, or shorter than their headers say (libsndfile takes those as they are)."""
     try:
-        with open(path, "rb") as file:
+        with open_regular_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(12)
             if not start:
@@ -127,9 +128,7 @@ def _check_whole(path: str | Path) -> None:
     except FileNotFoundError:
         raise AudioError(f"{path} does not exist.", "missing") from None
     except OSError as error:
-        raise AudioError(f"{path} cannot be read: {error.strerror}.", "missing") from None
-    except ValueError:
-        raise AudioError(f"{path!r:.80} is not a file's name: it holds a zero character.", "missing") from None
+        raise AudioError(f"{str(path)!r:.200} cannot be read: {error.strerror}.", "missing") from None
     if not is_whole:
         raise AudioError(f"{path} is cut off: it ends before the length that its header states.", "cut off")
 
@@ -179,7 +178,9 @@ def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndar
     if seconds > config.max_seconds:
         raise AudioError(f"{path} is {seconds:.1f} s long; data.max_seconds is {config.max_seconds:g}.", "too long")
     if seconds < config.min_seconds:
-        raise AudioError(f"{path} is {seconds:.2f} s short; data.min_seconds is {config.min_seconds:g}.", "too short")
+        raise AudioError(
+            f"{path} is only {seconds:.2f} s long; data.min_seconds is {config.min_seconds:g}.", "too short"
+        )
     return np.ascontiguousarray(samples)
 
 

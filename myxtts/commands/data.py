@@ -1,7 +1,7 @@
 """`myxtts corpus`, `prepare`, `verify` and `stats`: from a folder of recordings to a cache that can be trusted.
 
-Exit codes: 0 done (verify: nothing wrong, or all repaired); 1 verify found damage and was not asked to repair it; 2 a mistake
-that can be mended, told in one message; 130 interrupted (`prepare` continues where it stopped when it is called again).
+Exit codes: 0 done (verify: nothing wrong, or all repaired); 1 verify found damage and was not asked to repair it; 2 a problem
+that the user can fix, explained in one message; 130 interrupted (`prepare` continues where it stopped when it is called again).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--hop-length": ("hop_length", number_or_auto, "samples from one frame to the next; auto: by the sample rate"),
     "--max-text-length": ("max_text_length", int, "symbols of the longest text"),
     "--max-mel-frames": ("max_mel_frames", number_or_auto, "frames of the longest clip; auto: from the corpus"),
-    "--min-seconds": ("min_seconds", float, "shorter clips are set aside"),
-    "--max-seconds": ("max_seconds", float, "longer clips are set aside"),
-    "--num-workers": ("num_workers", number_or_auto, "processes; auto: one for each core"),
+    "--min-seconds": ("min_seconds", float, "shorter clips are rejected"),
+    "--max-seconds": ("max_seconds", float, "longer clips are rejected"),
+    "--num-workers": ("num_workers", number_or_auto, "processes; auto: one per core"),
 }
 """Flag → field of the section `data`, its type, its help."""
 

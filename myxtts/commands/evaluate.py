@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from myxtts.audio.mel import MelSpec
+    from myxtts.evaluation.evaluate import RecordingSettings
     from myxtts.evaluation.sentences import Sentence
+    from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
+    from myxtts.synthesis.voice_folder import VoiceDescription
 
 METRIC_NAMES = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 EVERYDAY = "everyday"
@@ -37,14 +40,23 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
-        "--data", type=Path, help="corpus whose held-out sentences are spoken (default: the bundled one)"
+        "--data",
+        type=Path,
+        help="corpus whose held-out sentences are spoken: those that the voice's training held out (default: the bundled one)",
     )
     source.add_argument(
         "--sentences",
-        help=f"a text file with one sentence a line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
+        help=f"a text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
     )
     parser.add_argument(
-        "--language", default="en", help="language of --sentences, and of --data where it names none (en)"
+        "--language",
+        help="language of --sentences, and of --data where it names none, by code or name (default: the voice's first)",
+    )
+    parser.add_argument(
+        "--sample-rate",
+        type=int,
+        metavar="HZ",
+        help="with --recordings-only: rate of the mel and the vocoder (default: that of a voice made from the recordings)",
     )
     parser.add_argument("--speaker", help="speak every sentence as this speaker of the voice")
     parser.add_argument("--limit", type=int, help="measure on the first N sentences only")
@@ -69,33 +81,39 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
     """Measure, print, write; 0 when the figures are there."""
+    from dataclasses import replace
+
     from rich.console import Console
-    from rich.progress import Progress
 
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.recognise import CommandRecogniser
     from myxtts.evaluation.report import terminal_table, write_json
+    from myxtts.evaluation.sentences import trained_sentences, training_notice
+    from myxtts.runtime.progress import open_progress
 
-    sentences = _choose_sentences(arguments)
+    folder, description = _described_voice(arguments)
+    split = None if description is None else description.training_split
+    sentences = _choose_sentences(arguments, description, split)
+    notice = "" if description is None else training_notice(sentences, split)
+    metrics = _choose_metrics(arguments, sentences)
+    settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
     command = arguments.recogniser_command
     evaluator = Evaluator(
         sentences,
         seeds=arguments.seeds,
         recogniser=None if command is None else CommandRecogniser(command),
-        metrics=_choose_metrics(arguments, sentences),
+        metrics=metrics,
     )
-    voice = None if arguments.recordings_only else _load_voice(arguments.voice)
-    console = Console()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-
-        def tell(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total)
-
-        if voice is None:
-            evaluation = evaluator.evaluate_recordings(*_griffin_lim(sentences), tell)
+    with open_progress() as progress:
+        if notice:
+            progress.announce(notice)
+        if settings is not None:
+            evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
-            evaluation = evaluator.evaluate(voice, tell)
+            evaluation = evaluator.evaluate(_load_voice(folder), progress)
+            trained = trained_sentences(sentences, split)
+            evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
+    console = Console()
     console.print(terminal_table(evaluation))
     failures = evaluation.failed_sentences
     for line in failures[:SHOWN_FAILURES]:
@@ -120,32 +138,68 @@ def everyday_sentences() -> tuple[Sentence, ...]:
         return read_sentences(path, "en")
 
 
-def _choose_sentences(arguments: argparse.Namespace) -> tuple[Sentence, ...]:
+def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
+    """The voice's folder and description, checked before TensorFlow is imported; None with --recordings-only."""
+    from myxtts.errors import EvaluationError
+    from myxtts.synthesis.checks import check_front_end
+    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+
+    if arguments.recordings_only:
+        return None, None
+    if arguments.sample_rate is not None:
+        raise EvaluationError("--sample-rate is for --recordings-only: a voice speaks at its own rate. Leave it out.")
+    folder = arguments.voice if arguments.voice is not None else bundled_voice()
+    description = read_description(folder)
+    check_front_end(description.tokenizer().front_end)
+    return folder, description
+
+
+def _choose_sentences(
+    arguments: argparse.Namespace, description: VoiceDescription | None, split: TrainingSplit | None
+) -> tuple[Sentence, ...]:
     import dataclasses
 
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.sentences import read_sentences, sentences_of
+    from myxtts.evaluation.sentences import read_sentences
+    from myxtts.synthesis.checks import check_language, check_name
+    from myxtts.text.languages import resolve_language
 
     if arguments.limit is not None and arguments.limit < 1:
         raise EvaluationError(f"--limit must be at least 1. Received: {arguments.limit}.")
-    if arguments.sentences is not None:
-        if arguments.sentences == EVERYDAY:
-            sentences = everyday_sentences()
-        else:
-            sentences = read_sentences(arguments.sentences, arguments.language)
+    if description is not None:
+        language = check_language(arguments.language, description.languages)
     else:
-        from myxtts.data.corpora import bundled_corpus
-        from myxtts.data.manifest import read_corpus
-
-        folder = arguments.data if arguments.data is not None else bundled_corpus()
-        sentences = sentences_of(read_corpus(folder, arguments.language, split="validation").utterances)
-        if not sentences:
-            raise EvaluationError(
-                f"{folder} has no held-out sentence. Expected some in metadata_eval.csv, or more clips."
-            )
+        language = resolve_language(arguments.language) if arguments.language is not None else "en"
+    if arguments.sentences == EVERYDAY:
+        sentences = everyday_sentences()
+    elif arguments.sentences is not None:
+        sentences = read_sentences(arguments.sentences, language)
+    else:
+        sentences = _corpus_sentences(arguments.data, language, split)
+    sentences = sentences[: arguments.limit]
+    if description is not None:
+        for used in sorted({each.language for each in sentences}):
+            check_name("language", used, description.languages)
     if arguments.speaker is not None:
+        if description is not None:
+            check_name("speaker", arguments.speaker, description.speakers)
         sentences = tuple(dataclasses.replace(each, speaker=arguments.speaker) for each in sentences)
-    return sentences[: arguments.limit]
+    return sentences
+
+
+def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | None) -> tuple[Sentence, ...]:
+    from myxtts.data.corpora import bundled_corpus
+    from myxtts.data.manifest import read_corpus
+    from myxtts.errors import EvaluationError
+    from myxtts.evaluation.sentences import choose_held_out, sentences_of
+
+    folder = data if data is not None else bundled_corpus()
+    own_split = sentences_of(read_corpus(folder, language, split="validation").utterances)
+    everything = sentences_of(read_corpus(folder, language, split="all").utterances) if split is not None else ()
+    sentences = choose_held_out(everything, own_split, split)
+    if not sentences:
+        raise EvaluationError(f"{folder} has no held-out sentence. Expected some in metadata_eval.csv, or more clips.")
+    return sentences
 
 
 def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ...]) -> tuple[str, ...]:
@@ -172,28 +226,37 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     return tuple(arguments.metrics)
 
 
-def _load_voice(folder: Path | None) -> Voice:
+def _load_voice(folder: Path) -> Voice:
     start_tensorflow()
     from myxtts.synthesis.voice import Voice
-    from myxtts.synthesis.voice_folder import bundled_voice
 
-    return Voice.load(folder if folder is not None else bundled_voice())
+    return Voice.load(folder)
 
 
-def _griffin_lim(sentences: tuple[Sentence, ...]) -> tuple[MelSpec, Callable[[np.ndarray], np.ndarray]]:
-    """The default mel of a voice made from the recordings, and Griffin-Lim with its own settings as a plain function."""
+def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:
+    """The default settings of a voice made from the recordings, at its usual rate or at the one that was asked for."""
+    from myxtts.audio.files import probe_audio
+    from myxtts.audio.mel import MelSpec, voice_rate
+    from myxtts.config.load import parse_config
+    from myxtts.evaluation.evaluate import RecordingSettings
+
+    rate = "auto" if sample_rate is None else sample_rate
+    data = parse_config({"data": {"sample_rate": rate}}, source="--sample-rate").data
+    if sample_rate is None:
+        sample_rate = voice_rate(probe_audio(sentences[0].recording)[1])
+    return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
+
+
+def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
+    """Griffin-Lim with its own settings as a plain function: log-mel (frames, n_mels) → samples."""
     start_tensorflow()
     import tensorflow as tf
 
-    from myxtts.audio.files import probe_audio
-    from myxtts.audio.mel import MelSpec, voice_rate
-    from myxtts.config.config import DataConfig
     from myxtts.models.vocoder import GriffinLim
 
-    mel = MelSpec.from_config(DataConfig(), voice_rate(probe_audio(sentences[0].recording)[1]))
     vocoder = GriffinLim(mel)
 
     def vocode(frames: np.ndarray) -> np.ndarray:
         return vocoder(tf.constant(frames[None]), tf.constant([len(frames)]))[0].numpy()
 
-    return mel, vocode
+    return vocode

@@ -1,8 +1,7 @@
 """`myxtts say` and `clone`: from a text to sound.
 
-What a program may want (sound on standard output) goes to standard output; what a person reads goes to standard error then.
-Exit codes: 0 done; 2 a mistake that can be mended, told in one message, with no half-written file; 128 + n ended by signal
-n (130 interrupted, 143 terminated), again with no half-written file.
+If sound goes to standard output, messages go to standard error. Exit codes: 0 done; 2 a user's mistake, explained in one
+message, with no half-written file; 128 + n ended by signal n (130 interrupted, 143 terminated), again with no half-written file.
 """
 
 from __future__ import annotations
@@ -10,12 +9,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from myxtts.errors import TextError
+from myxtts.errors import AudioError, TextError
 from myxtts.runtime.ending import clean_end
 from myxtts.runtime.printable import printable
 from myxtts.runtime.startup import start_tensorflow
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 STANDARD_STREAM = "-"
+DEFAULT_STEM = "speech"
+"""Without -o the file is speech.wav, or speech-2.wav, … if that exists."""
 MOST_TEXT_BYTES = 4 << 20
 SHOWN_SYMBOLS = 10
 
@@ -37,6 +42,10 @@ def configure_say(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts say`."""
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
     parser.add_argument("--speaker", metavar="NAME|FILE", help="a speaker of the voice, or one saved by `myxtts clone`")
+    listings = parser.add_mutually_exclusive_group()
+    listings.add_argument("--list-voices", action="store_true", help="print the voices that are found, and exit")
+    listings.add_argument("--list-languages", action="store_true", help="print the languages of the voice, and exit")
+    listings.add_argument("--list-speakers", action="store_true", help="print the speakers of the voice, and exit")
     _add_speech_arguments(parser)
 
 
@@ -55,10 +64,14 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text-file", metavar="FILE", help="read the text (UTF-8) from a file")
     parser.add_argument("--voice", metavar="DIR", help="voice folder; default: the bundled voice")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", default="speech.wav", help="wav, flac, ogg, mp3 or raw; - is standard output"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="wav, flac, ogg, mp3 or raw; - is standard output; default: a new file speech.wav, speech-2.wav, …",
     )
+    parser.add_argument("--play", action="store_true", help="play the speech; without -o no file is written")
     parser.add_argument("--format", help="format of the output; default: by its name, wav for standard output")
-    parser.add_argument("--language", help="language of the text; default: the voice's first")
+    parser.add_argument("--language", help="language of the text, by code or name; default: the voice's first")
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast")
     parser.add_argument("--pause", type=float, default=0.25, help="seconds of silence after a sentence")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same audio")
@@ -71,12 +84,14 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
+    if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
+        return _list(arguments)
     with clean_end():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
-        _check_output(arguments, description)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
-        return _speak(_load_voice(folder), text, options, arguments)
+        with _open_destination(arguments, description) as destination:
+            return _speak(_load_voice(folder), text, options, destination)
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
@@ -87,19 +102,36 @@ def run_clone(arguments: argparse.Namespace) -> int:
         folder, description = _read_voice(arguments)
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
-        if text is not None:
-            _check_output(arguments, description)
-        voice = _load_voice(folder)
-        speaker = voice.clone(references)
-        if arguments.save_speaker:
-            speaker.save(arguments.save_speaker)
-            _report_stream(arguments).write(f"speaker: {printable(arguments.save_speaker)}\n")
-        if text is None:
-            return 0
-        return _speak(voice, text, _speech_options(arguments, speaker), arguments)
+        with _open_destination(arguments, description) if has_text else nullcontext() as destination:
+            voice = _load_voice(folder)
+            speaker = voice.clone(references)
+            if arguments.save_speaker:
+                speaker.save(arguments.save_speaker)
+                report = sys.stdout if destination is None else destination.report_stream
+                report.write(f"speaker: {printable(arguments.save_speaker)}\n")
+            if destination is None:
+                return 0
+            return _speak(voice, text, _speech_options(arguments, speaker), destination)
 
 
-# --- what is refused before TensorFlow is imported ----------------------------------------------------------------------
+def _list(arguments: argparse.Namespace) -> int:
+    """One line per voice, language or speaker."""
+    from myxtts.commands.voice import list_voices
+    from myxtts.text.languages import language_name
+
+    if arguments.list_voices:
+        return list_voices([] if arguments.voice is None else [Path(arguments.voice)])
+    _, description = _described_voice(arguments)
+    if arguments.list_languages:
+        lines = [f"{code}  {language_name(code)}" for code in description.languages]
+    else:
+        lines = list(description.speakers)
+    for line in lines:
+        sys.stdout.write(f"{printable(line, keeps_lines=False)}\n")
+    return 0
+
+
+# --- checks, before TensorFlow is imported ------------------------------------------------------------------------------
 
 
 def _read_text(arguments: argparse.Namespace) -> str:
@@ -137,20 +169,25 @@ def _read_text(arguments: argparse.Namespace) -> str:
 
 
 def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
-    """The voice's folder and description; options that it cannot follow are told."""
-    from myxtts.synthesis.checks import check_name
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+    """The voice's folder and description; options that it cannot follow are refused."""
+    from myxtts.synthesis.checks import check_front_end, check_language
 
-    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
-    description = read_description(folder)
+    folder, description = _described_voice(arguments)
     _speech_options(arguments, None)
-    if arguments.language is not None:
-        check_name("language", arguments.language, description.languages)
+    check_language(arguments.language, description.languages)
+    check_front_end(description.tokenizer().front_end)
     return folder, description
 
 
+def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
+    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+
+    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
+    return folder, read_description(folder)
+
+
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
-    """A name that the voice knows, else the file of a saved speaker."""
+    """The name of one of the voice's speakers, or the speaker saved in a file."""
     from myxtts.synthesis.checks import check_name
     from myxtts.synthesis.speaker import Speaker
 
@@ -173,52 +210,98 @@ def _check_cloning(references: list[str], save_speaker: str | None, description:
         check_place(save_speaker)
 
 
-def _check_output(arguments: argparse.Namespace, description: VoiceDescription) -> None:
-    from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_place, resolve_format
+@dataclass(frozen=True)
+class _Destination:
+    """Where speech goes: to a file or standard output (`path` None), to a player, or both."""
 
-    path = _output_path(arguments)
-    check_rate(resolve_format(path, arguments.format), description.mel_spec().sample_rate)
+    is_written: bool
+    path: Path | None
+    format: str
+    player: str | None
+
+    @property
+    def name(self) -> str:
+        if not self.is_written:
+            return "played"
+        return printable(str(self.path)) if self.path is not None else "standard output"
+
+    @property
+    def report_stream(self) -> TextIO:
+        """Standard output, unless sound goes there."""
+        return sys.stderr if self.is_written and self.path is None else sys.stdout
+
+
+@contextmanager
+def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
+    """The checked destination; a file that was not named is a new one, removed again if the block fails."""
+    from myxtts.audio.files import check_rate
+    from myxtts.synthesis.output import check_place, new_file, resolve_format
+    from myxtts.synthesis.playback import find_player
+
+    output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
+    if is_stream and arguments.play:
+        raise AudioError("--play and `-o -` (standard output) exclude each other. Leave out one of them.", "missing")
+    path = None if output is None or is_stream else Path(output)
+    format = resolve_format(path, arguments.format)
+    check_rate(format, description.mel_spec().sample_rate)
+    player = find_player() if arguments.play else None
     if path is not None:
         check_place(path)
-
-
-def _output_path(arguments: argparse.Namespace) -> str | None:
-    """None is standard output."""
-    return None if arguments.output == STANDARD_STREAM else arguments.output
+    if output is not None or player is not None:
+        yield _Destination(output is not None, path, format, player)
+        return
+    with new_file(DEFAULT_STEM, format) as path:
+        yield _Destination(True, path, format, None)
 
 
 # --- speaking ---------------------------------------------------------------------------------------------------------
 
 
-def _speak(voice: Voice, text: str, options: SpeechOptions, arguments: argparse.Namespace) -> int:
-    from myxtts.synthesis.output import open_output
+def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination) -> int:
+    from myxtts.synthesis.output import AudioFileWriter, open_output
+    from myxtts.synthesis.playback import play
 
-    path = _output_path(arguments)
+    rate, num_samples = voice.sample_rate, 0
     unknown: Counter[str] = Counter()
     started, compiled = time.perf_counter(), voice.seconds_compiling
     chunks = voice.say(text, options)
-    with open_output(path, voice.sample_rate, arguments.format, sys.stdout.buffer) as output:
-        for chunk in chunks:
-            output.write(chunk.samples)
-            unknown += chunk.unknown
-    start = voice.seconds_compiling - compiled
-    elapsed = time.perf_counter() - started - start
-    seconds = output.num_samples / voice.sample_rate
-    report = _report_stream(arguments)
-    if unknown:
-        shown = ", ".join(f"{symbol!r} {count}" for symbol, count in unknown.most_common(SHOWN_SYMBOLS))
-        report.write(f"left out, the voice has not learnt them: {shown}\n")
-    name = printable(path or "standard output")
-    report.write(
-        f"{name}: {seconds:.2f} s of speech in {elapsed:.2f} s (real-time factor {elapsed / seconds:.3f}), "
-        f"after {start:.1f} s of start\n"
-    )
+    if destination.is_written and destination.format == "raw":
+        sys.stderr.write(f"raw: 16-bit little-endian mono samples at {rate} Hz (aplay -f S16_LE -r {rate})\n")
+    with ExitStack() as stack:
+        played = None
+        if destination.player is not None:
+            played = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "speech.wav"
+        with ExitStack() as writers:
+            outputs = []
+            if destination.is_written:
+                opened = open_output(destination.path, rate, destination.format, sys.stdout.buffer)
+                outputs.append(writers.enter_context(opened))
+            if played is not None:
+                outputs.append(writers.enter_context(AudioFileWriter(played, rate)))
+            for chunk in chunks:
+                for output in outputs:
+                    output.write(chunk.samples)
+                num_samples += len(chunk.samples)
+                unknown += chunk.unknown
+        start_up = voice.seconds_compiling - compiled
+        _report(destination, num_samples / rate, time.perf_counter() - started - start_up, start_up, unknown)
+        if played is not None and destination.player is not None:
+            sys.stdout.flush()  # the report comes before the sound
+            play(played, destination.player)
     return 0
 
 
-def _report_stream(arguments: argparse.Namespace) -> TextIO:
-    return sys.stderr if _output_path(arguments) is None else sys.stdout
+def _report(
+    destination: _Destination, seconds: float, elapsed_seconds: float, start_up_seconds: float, unknown: Counter[str]
+) -> None:
+    stream = destination.report_stream
+    if unknown:
+        shown = ", ".join(f"{symbol!r} ×{count}" for symbol, count in unknown.most_common(SHOWN_SYMBOLS))
+        stream.write(f"skipped (not in this voice's symbols): {shown}\n")
+    stream.write(
+        f"{destination.name}: {seconds:.2f} s of speech in {elapsed_seconds:.2f} s (real-time factor "
+        f"{elapsed_seconds / seconds:.3f}; plus {start_up_seconds:.1f} s start-up)\n"
+    )
 
 
 def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None) -> SpeechOptions:

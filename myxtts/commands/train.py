@@ -142,14 +142,14 @@ def run_train(arguments: argparse.Namespace) -> int:
 
 def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
     """What judges the voice while it trains: the recogniser on the held-out sentences of the corpus."""
+    from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.data.corpora import bundled_corpus
     from myxtts.data.manifest import read_corpus
     from myxtts.evaluation.evaluate import evaluation_callback
     from myxtts.evaluation.sentences import sentences_of
 
-    held_out = read_corpus(
-        data.train_data or bundled_corpus(), data.language, "validation", data.validation_share, data.val_data
-    )
+    folder, language = data.train_data or bundled_corpus(), data.language or DEFAULT_LANGUAGE
+    held_out = read_corpus(folder, language, "validation", data.validation_share, data.val_data)
     return evaluation_callback(sentences_of(held_out.utterances))
 
 

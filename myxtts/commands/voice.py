@@ -1,24 +1,30 @@
-"""`myxtts voice export` and `voice show`: from a checkpoint to a voice, and what a voice says about itself.
+"""`myxtts voice export`, `show` and `list`: from a checkpoint to a voice, and what a voice says about itself.
 
-A voice may be a stranger's: what it says is shown without control characters, and never in the place of what we found out.
+Voices are untrusted: what they say is shown without control characters, and never in place of what was measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.errors import MyXTTSError, VoiceError
 from myxtts.runtime.printable import printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
+    from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 MOST_LINES = 30
 """Of one entry; the rest is in voice.json."""
 LONGEST_FACT = 500
+LONGEST_COLUMN = 60
+SHOWN_SPEAKERS = 5
+SHOWN_LANGUAGES = 20
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -31,12 +37,22 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
     show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
     show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
+    listing = actions.add_parser("list", help="the voices in folders, with their languages and speakers")
+    listing.add_argument(
+        "folders",
+        metavar="FOLDER",
+        nargs="*",
+        type=Path,
+        help="where to look, two levels deep; default: the bundled voice and the current folder with its runs",
+    )
 
 
 def run_voice(arguments: argparse.Namespace) -> int:
-    """Export or show a voice."""
+    """Export, show or list voices."""
     if arguments.action == "export":
         return _export(arguments)
+    if arguments.action == "list":
+        return list_voices(arguments.folders)
     return _show(arguments.voice)
 
 
@@ -58,10 +74,47 @@ def _show(voice: str | None) -> int:
     description = read_description(folder)
     _write_entries(_entries_of(folder, description))
     if description.about:
-        sys.stdout.write("told by the voice itself:\n")
+        sys.stdout.write("stated by the voice itself:\n")
         facts = {name: f"{value!s:.{LONGEST_FACT}}".replace("\n", " ") for name, value in description.about.items()}
         _write_entries(facts, indent="  ")
     return 0
+
+
+def list_voices(folders: Sequence[Path]) -> int:
+    """One line per voice: folder, rate, languages, speakers; without folders the bundled voice and those below `.`."""
+    from myxtts.synthesis.voice_folder import bundled_voice, find_voices
+
+    for folder in folders:
+        if not folder.is_dir():
+            raise VoiceError(f"{folder} is not a folder. Expected folders that hold voices.")
+    found = [voice for folder in folders or [Path()] for voice in find_voices(folder)]
+    rows = [("bundled", bundled_voice())] if not folders else []
+    rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
+    if not rows:
+        raise VoiceError(
+            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and weights.npz; "
+            "`myxtts voice export CHECKPOINT OUT` makes one."
+        )
+    width = min(LONGEST_COLUMN, max(len(name) for name, _ in rows))
+    for name, folder in rows:
+        sys.stdout.write(f"{printable(name, keeps_lines=False):<{width}}  {_summary_of(folder)}\n")
+    return 0
+
+
+def _summary_of(folder: Path) -> str:
+    """Rate, languages and speakers of a voice on one line, or why it cannot be used."""
+    from myxtts.synthesis.voice_folder import read_description
+
+    try:
+        description = read_description(folder)
+    except MyXTTSError as error:
+        return f"cannot be used: {printable(str(error), keeps_lines=False)}"
+    speakers = description.speakers
+    shown = ", ".join(f"{name:.{LONGEST_COLUMN}}" for name in speakers[:SHOWN_SPEAKERS]) or "no speakers by name"
+    more = f" and {len(speakers) - SHOWN_SPEAKERS:,} more" if len(speakers) > SHOWN_SPEAKERS else ""
+    languages = ", ".join(description.languages[:SHOWN_LANGUAGES])
+    rate = description.mel_spec().sample_rate
+    return printable(f"{rate} Hz  {languages}  {shown}{more}", keeps_lines=False)
 
 
 def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
@@ -78,11 +131,19 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
         "symbols": f"{len(description.symbols)} {description.front_end['kind']}",
         "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
         "size": f"{megabytes:.1f} MB",
+        "trained on": _trained_on(description.training_split),
         "licence": _first_line(description.licence) or "not stated",
         **({"in full": str(full_text)} if full_text is not None else {}),
         "attribution": description.attribution or "not stated",
         "written by": f"{description.written_by:.{LONGEST_FACT}}",
     }
+
+
+def _trained_on(split: TrainingSplit | None) -> str:
+    if split is None:
+        return "not recorded"
+    more = "" if split.is_complete else ", and on others that are not recorded"
+    return f"{split.num_training_texts:,} texts; {split.num_held_out_clips:,} clips were held out{more}"
 
 
 def _first_line(licence: str) -> str:

@@ -62,11 +62,11 @@ class DataConfig:
     """Hz of the voice; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for recordings at
     22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""
     n_fft: Auto | Annotated[int, Field(ge=128, le=8192)] = "auto"
-    """Samples of one Fourier transform. Auto: by the sample rate, four hops (1024 at 16 kHz)."""
+    """Samples of one Fourier transform. Auto: by the sample rate (1024 at 16 and 24 kHz)."""
     win_length: Auto | Annotated[int, Field(ge=64, le=8192)] = "auto"
-    """Samples of the Hann window, at most n_fft. Auto: by the sample rate, four hops."""
+    """Samples of the Hann window, at most n_fft. Auto: by the sample rate, 43 to 64 ms."""
     hop_length: Auto | Annotated[int, Field(ge=32, le=4096)] = "auto"
-    """Samples from one frame to the next. Auto: by the sample rate, 12.5 to 16 ms (256 at 16 kHz)."""
+    """Samples from one frame to the next. Auto: by the sample rate, 15 to 16 ms (256 at 16 kHz, 384 at 24 kHz)."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
     """Mel bands. 80 follows init_from where that has another number."""
     mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
@@ -252,7 +252,12 @@ def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: 
 def contradictions(config: XTTSConfig) -> list[str]:
     """What cannot be true at the same time, one sentence each."""
     data, training = config.data, config.training
-    found = []
+    found = [
+        f"{section}.{name} contains a NUL character, which no file name can have. Remove it."
+        for section in ("data", "model", "training")
+        for name, value in dataclasses.asdict(getattr(config, section)).items()
+        if isinstance(value, str) and "\0" in value
+    ]
     found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,73 @@ from pydantic import ValidationError
 
 from myxtts.config.config import XTTSConfig, contradictions
 from myxtts.errors import ConfigError
+from myxtts.runtime.files import read_regular_file
 
 SECTIONS = {field.name: field.default_factory for field in dataclasses.fields(XTTSConfig)}
+LARGEST_FILE_BYTES = 1 << 20
+"""configs/config.yaml, which holds every field with its description, has 20 kB."""
+MOST_VALUES = 10_000
+"""Keys and values of one file, of which a full configuration has about 200; PyYAML reads some 20,000 per second."""
+DEEPEST_LEVEL = 8
+"""A configuration has three levels: sections, fields, and lists in some fields."""
+LONGEST_INTEGER = 100
+"""Digits; Python itself refuses to print or parse integers of more than 4,300."""
+SHOWN_PROBLEMS = 20
+LONGEST_NAME = 80
+"""Characters of an unknown name that are shown and compared with the known ones."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with every usual way of writing a number; PyYAML alone takes `1e-4` for text."""
+    """The part of YAML that a configuration needs, with limits; PyYAML alone takes `1e-4` for text.
+
+    Aliases of lists and sections, by which a small file can stand for billions of values, and explicit tags are refused.
+    """
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self._level = 0
+        self._num_values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        event = self.peek_event()
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(
+                problem=f"the tag {event.tag!r:.60} is not supported", problem_mark=event.start_mark
+            )
+        self._num_values += 1
+        if self._num_values > MOST_VALUES:
+            raise yaml.YAMLError(
+                f"it has more than {MOST_VALUES:,} keys and values; a full configuration has about 200"
+            )
+        if self._level > DEEPEST_LEVEL:
+            raise yaml.MarkedYAMLError(
+                problem=f"it is nested more than {DEEPEST_LEVEL} levels deep", problem_mark=event.start_mark
+            )
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if isinstance(event, yaml.AliasEvent) and not isinstance(node, yaml.ScalarNode):
+            raise yaml.MarkedYAMLError(
+                problem=f"the alias *{event.anchor:.60} stands for a list or section; write its values out",
+                problem_mark=event.start_mark,
+            )
+        return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) > LONGEST_INTEGER:
+            raise yaml.MarkedYAMLError(
+                problem=f"an integer of {len(node.value):,} characters; expected at most {LONGEST_INTEGER}",
+                problem_mark=node.start_mark,
+            )
+        return super().construct_yaml_int(node)
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+# No field is a date: `2020-13-45` is a text of the wrong type, not a date that does not exist.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)$"),
@@ -34,18 +94,26 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | N
     sections = _read_yaml(Path(path)) if path is not None else {}
     for name, value in (overrides or {}).items():
         section, _, field = name.partition(".")
-        sections.setdefault(section, {})[field] = value
+        values = sections.setdefault(section, {})
+        if isinstance(values, dict):  # anything else is reported by `parse_config`
+            values[field] = value
     return parse_config(sections, source=str(path) if path is not None else "the configuration")
 
 
 def parse_config(sections: Mapping[str, Any], source: str = "the configuration") -> XTTSConfig:
     """A configuration from plain dicts, as read from YAML or JSON."""
-    problems, parsed = [], {}
+    problems: list[_Problem] = []
+    parsed = {}
     for name, values in sections.items():
         if name not in SECTIONS:
-            problems.append(f"{name}: unknown section.{_nearest(name, SECTIONS)}")
+            problems.append(_Unknown("", name))
         elif not isinstance(values, Mapping):
-            problems.append(f"{name}: must be a section of `key: value` lines. Received: {values!r}.")
+            problems.append(f"{name}: must be a section of `key: value` lines. Received: {_shortened(values)}.")
+        elif wrong_keys := [key for key in values if not isinstance(key, str)]:
+            problems += [
+                f"{name}: keys must be names of fields. Received: {_shortened(key)} ({type(key).__name__})."
+                for key in wrong_keys
+            ]
         else:
             try:
                 parsed[name] = SECTIONS[name](**values)
@@ -63,9 +131,27 @@ def config_to_dict(config: XTTSConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Unknown:
+    """A name that does not exist; the known name nearest to it is looked for only if the problem is shown."""
+
+    section: str
+    """Empty for the name of a section."""
+    name: str
+
+    def __str__(self) -> str:
+        name = self.name[:LONGEST_NAME]
+        if not self.section:
+            return f"{name}: unknown section.{_nearest(name, SECTIONS)}"
+        return f"{self.section}.{name}: unknown name.{_nearest(name, _field_names(self.section), self.section)}"
+
+
+_Problem = str | _Unknown
+
+
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular_file(path, LARGEST_FILE_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(
             f"The configuration file cannot be read. Received: {path} ({error.strerror}). "
@@ -75,8 +161,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration file {path} is not UTF-8 text. Save it as UTF-8.") from None
     try:
         content = _Loader(text).get_single_data()
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: numbers that Python cannot hold
+        raise ConfigError(f"{path} is not a valid configuration: {' '.join(str(error).split()):.400}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -86,21 +172,21 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return {str(name): {} if values is None else values for name, values in content.items()}
 
 
-def _explain(section: str, error: ValidationError) -> list[str]:
-    """One sentence for each field; the alternatives of a union (`auto` or a number) are joined."""
+def _explain(section: str, error: ValidationError) -> list[_Problem]:
+    """One problem for each field; the alternatives of a union (`auto` or a number) are joined."""
     messages: dict[str, list[str]] = {}
     received: dict[str, Any] = {}
+    unknown: list[_Problem] = []
     for problem in error.errors():
         field = str(problem["loc"][0])
+        if problem["type"] == "unexpected_keyword_argument":
+            unknown.append(_Unknown(section, field))
+            continue
         received[field] = problem["input"]
         message = problem["msg"].removeprefix("Input should be ").replace("String should have", "a text of")
         messages.setdefault(field, []).append(message)
-        if problem["type"] == "unexpected_keyword_argument":
-            messages[field] = [f"unknown name.{_nearest(field, _field_names(section), section)}"]
-    return [
-        f"{section}.{field}: {parts[0]}"
-        if parts[0].startswith("unknown name")
-        else f"{section}.{field}: must be {' or '.join(parts)}. Received: {received[field]!r}."
+    return unknown + [
+        f"{section}.{field}: must be {' or '.join(parts)}. Received: {_shortened(received[field])}."
         for field, parts in messages.items()
     ]
 
@@ -116,10 +202,20 @@ def _nearest(name: str, known: Iterable[str], section: str | None = None) -> str
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     if close:
         return f" Did you mean {section}.{close[0]}?" if section else f" Did you mean {close[0]}?"
-    return f" Known names: {', '.join(known)}."
+    return " `myxtts config` prints all names." if section else f" Known sections: {', '.join(known)}."
 
 
-def _listing(source: str, problems: list[str]) -> str:
+def _shortened(value: Any) -> str:
+    """What was received, on one line, whatever its size."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = LONGEST_NAME
+    return short.repr(value)
+
+
+def _listing(source: str, problems: list[_Problem]) -> str:
     unique = list(dict.fromkeys(problems))
-    count = "1 problem" if len(unique) == 1 else f"{len(unique)} problems"
-    return "\n".join([f"{count} in {source}:", *(f"  - {problem}" for problem in unique)])
+    count = "1 problem" if len(unique) == 1 else f"{len(unique):,} problems"
+    lines = [f"{count} in {source}:", *(f"  - {problem}" for problem in unique[:SHOWN_PROBLEMS])]
+    if len(unique) > SHOWN_PROBLEMS:
+        lines.append(f"  and {len(unique) - SHOWN_PROBLEMS:,} more")
+    return "\n".join(lines)

@@ -6,8 +6,10 @@ A cache folder holds
     tokens-G.i32       raw little-endian int32; element 0 is 0
     index-G.bin        one column after the other, a number per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
     strings-G.bin      UTF-8: all ids, then all texts
-    journal.bin        only while clips are being prepared (`myxtts.data.cache_writer`)
-    rejected.csv       what was set aside, and why
+    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.data.notes`)
+    journal.bin        only while clips are being prepared, or after that was interrupted (`myxtts.data.journal`)
+    lock               held by the process that writes (`myxtts.data.cache_writer`)
+    rejected.csv       which clips were rejected, and why
 G is a generation. `cache.json` is renamed into place last: a reader sees the old cache or the whole new one. Opening reads
 the columns and no string, so that a million clips open in a fraction of a second.
 """

@@ -101,12 +101,13 @@ def locate_shared_cache(
     folder = data_folder if data_folder is not None else config.train_data
     if config.cache_dir is not None or folder is None:
         return None
-    root = root_next_to(Path(folder).expanduser().resolve())
-    if not root.is_dir() or can_be_written(root):
+    root = root_next_to(Path(os.path.expanduser(folder)))
+    if not os.path.isdir(root) or can_be_written(root):
         return None
     source = read_source(config, folder)
-    rates, _, num_kept = _known_rates(_file_keys(source), root / RATES_NAME)
-    if not num_kept:
+    root = root_next_to(source.folder)
+    rates, is_known, _ = _known_rates(_file_keys(source), root / RATES_NAME)
+    if not is_known.any():
         return None
     location = _location(config, source, front_end, root, rates)
     return location if (location.folder / HEADER_NAME).is_file() else None
@@ -150,11 +151,15 @@ def find_cache(
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
     front_end = build_front_end(config.text_symbols, config.lexicon)
-    with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
-        location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
-    if (location.folder / HEADER_NAME).exists():
-        return location
-    return locate_shared_cache(config, data_folder, front_end) or location
+    shared = locate_shared_cache(config, data_folder, front_end)
+    try:
+        with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+            location = locate_cache(config, data_folder, front_end, pool, progress or ignore_progress, announce)
+    except CacheError:  # no place for a cache of this user's own
+        if shared is None:
+            raise
+        return shared
+    return shared if shared is not None and not (location.folder / HEADER_NAME).exists() else location
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:

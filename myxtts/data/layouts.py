@@ -96,10 +96,10 @@ def recognise_layout(index: FolderIndex) -> Layout:
     if _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION):
         return Layout("a list of clips", read_other_lists, EXPECTED_TABLE)
     tables = sorted(name for name in index.top_files - OUR_TABLES if name.lower().endswith((".csv", ".tsv", ".jsonl")))
+    if next(_pairs(index), None) is not None:
+        return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
     if len(tables) == 1:
         return Layout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)
-    if any(True for _ in _pairs(index)):
-        return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
     raise CorpusError(f"No corpus was recognized in {index.root}. {_explain_unknown(index, tables)}")
 
 
@@ -139,7 +139,9 @@ def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> 
     return _read_lists(index, split, language, _Lists(name, None, None))
 
 
-def _find_lists(index: FolderIndex, everything: Sequence[str], training: Sequence[str], evaluation: Sequence[str]):
+def _find_lists(
+    index: FolderIndex, everything: Sequence[str], training: Sequence[str], evaluation: Sequence[str]
+) -> _Lists:
     def first(stems: Sequence[str]) -> str | None:
         names = (f"{stem}{extension}" for stem in stems for extension in METADATA_TYPES)
         return next((name for name in names if name in index.top_files), None)

@@ -246,7 +246,7 @@ def is_remark(text: str) -> bool:
 
 
 def _existing_folder(folder: str | Path) -> Path:
-    path = Path(folder).expanduser()
+    path = Path(os.path.expanduser(folder))
     try:
         is_folder, cause = path.is_dir(), ""
     except OSError as error:  # a name that is too long, for example

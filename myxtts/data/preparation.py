@@ -1,6 +1,7 @@
-"""One run of `prepare` over a located corpus: compare, spell, decode, publish. The cache folder is locked all the while.
+"""One run of `prepare` over a located corpus: compare, phonemize, decode, publish. The cache folder stays locked meanwhile.
 
-In: a `CacheLocation` and a pool of workers. Out: a published cache and an `Outcome`. Every finished clip is journalled at once.
+Takes a `CacheLocation` and a pool of workers; returns an `Outcome` after the cache is published. Every finished clip is
+journalled at once.
 """
 
 from __future__ import annotations
@@ -162,8 +163,9 @@ class Preparation:
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise CacheError(
-                f"Preparing {len(numbers)} clips needs about {needed / 1e6:,.0f} MB in {self.folder}, but only "
-                f"{free / 1e6:,.0f} MB are free. Free some space, or set data.cache_dir to another disk."
+                f"Preparing {len(numbers)} clips needs about {needed / 1e6:,.1f} MB in {self.folder}, but only "
+                f"{free / 1e6:,.1f} MB are free. Free some space, or name a folder on another disk: --cache-dir FOLDER "
+                "(data.cache_dir)."
             )
         if numbers:
             self.announce(
@@ -291,7 +293,10 @@ def clips_of(source: Source) -> Clips:
 
 def unchanged_outcome(location: CacheLocation) -> Outcome | None:
     """What `prepare` would return if it had nothing to do; None if it has. Nothing is written, so no lock is needed."""
-    base = open_base(location)
+    try:
+        base = open_base(location)
+    except CacheError:  # damaged, and not by this user's `prepare`
+        base = None
     if base is None:
         return None
     notes = read_notes(base.folder / base.header["notes_file"])

@@ -1,14 +1,13 @@
 """`prepare`: a folder of recordings in, a complete cache out, doing only what is not done yet.
 
-Texts are spelled first (they give the symbol table), then recordings are decoded, resampled, trimmed, levelled and turned into
-mels, both in worker processes; each finished clip is journalled, so that a run can be stopped in any way and continues where it
-was (`myxtts.data.preparation`). At the end the index of all usable clips is published.
+Finds the cache (`myxtts.data.cache_location`), locks it, runs a `myxtts.data.preparation.Preparation` on it, and reports what was
+done and which clips were rejected. A run can be stopped in any way; the next one continues.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +29,10 @@ from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_c
 from myxtts.data.manifest import Rejection, summarise_rejections, write_rejected_csv
 from myxtts.data.plan import plan_kind
 from myxtts.data.preparation import Outcome, Preparation, unchanged_outcome
+from myxtts.data.source import language_notices
 from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import CorpusError
-from myxtts.text.tokenizer import build_front_end, letters_notice
+from myxtts.text.tokenizer import build_front_end, letters_notices
 
 REJECTED_NAME = "rejected.csv"
 
@@ -88,18 +88,21 @@ def prepare_corpus(
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
     front_end = build_front_end(config.text_symbols, config.lexicon)
+    _announce_all(letters_notices(config.text_symbols, front_end.kind), announce)
     shared = None if retry else locate_shared_cache(config, folder, front_end)
     outcome = unchanged_outcome(shared) if shared is not None else None
     if shared is not None and outcome is not None:
-        _announce_notices(config, shared, announce)
+        _announce_all(shared.source.notices, announce)
         cache = open_cache(shared.folder, shared.settings.fingerprint)
         rejections = (*_rejections_of_clips(shared, outcome), *_rejections_of_limits(cache, config))
         return _report(config, shared, cache, outcome, rejections, started)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
         location = locate_cache(config, folder, front_end, pool, progress, announce)
-        _announce_notices(config, location, announce)
+        _announce_all(location.source.notices, announce)
         with cache_lock(location.folder, announce):
             preparation = Preparation(config, location, pool, progress, announce, retry)
+            if preparation.base is not None:
+                _announce_all(language_notices(preparation.base.languages, location.source.utterances), announce)
             try:
                 outcome = preparation.finish()
             finally:
@@ -115,12 +118,6 @@ def prepare_corpus(
             rejections = (*rejected, *_rejections_of_limits(cache, config))
             write_rejected_csv(location.folder / REJECTED_NAME, rejections)
     return _report(config, location, cache, outcome, rejections, started)
-
-
-def _announce_notices(config: DataConfig, location: CacheLocation, announce: Callable[[str], None]) -> None:
-    for notice in (*location.source.notices, letters_notice(config.text_symbols, location.front_end.kind)):
-        if notice:
-            announce(notice)
 
 
 def _report(
@@ -161,3 +158,8 @@ def _rejections_of_clips(location: CacheLocation, outcome: Outcome) -> tuple[Rej
 def _rejections_of_limits(cache: Cache, config: DataConfig) -> list[Rejection]:
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     return usable_clips(cache, config.max_text_length, max_mel_frames)[1]
+
+
+def _announce_all(lines: Iterable[str], announce: Callable[[str], None]) -> None:
+    for line in lines:
+        announce(line)

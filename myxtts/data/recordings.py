@@ -24,7 +24,7 @@ from myxtts.data.source import Source, read_source
 from myxtts.data.utterance import Rejection, Utterance
 from myxtts.data.worker_pool import Progress, WorkerPool
 from myxtts.errors import AudioError, CorpusError
-from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notice
+from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notices
 
 LISTED_FILES = 10
 
@@ -138,9 +138,7 @@ def open_recordings(
         is_validation=source.is_validation[kept],
         tokens=np.concatenate([[0], *(encoded[place] for place in kept)]).astype(np.int32),
         rejections=(*source.rejections, *rejected),
-        notices=tuple(
-            notice for notice in (*source.notices, letters_notice(config.text_symbols, front_end.kind)) if notice
-        ),
+        notices=(*letters_notices(config.text_symbols, front_end.kind), *source.notices),
         config=config,
     )
 

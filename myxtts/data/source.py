@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +83,18 @@ def _refuse_locale(names: str) -> None:
     raise CorpusError(
         f"The recordings have names that are not ASCII, and Python cannot find them under this locale (file names are read as "
         f"{encoding}). Set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8, and run the command again."
+    )
+
+
+def language_notices(prepared_as: Sequence[str], utterances: Sequence[Utterance]) -> tuple[str, ...]:
+    """A warning where texts that were prepared in one language are now read in another: a forgotten --language."""
+    now = {one.language for one in utterances}
+    given_up, new = sorted(set(prepared_as) - now), sorted(now.difference(prepared_as))
+    if not given_up or not new:
+        return ()
+    return (
+        f"Warning: this corpus was prepared with texts in {', '.join(given_up)}; now they are read as {', '.join(new)}. "
+        f"If that is a mistake, give --language {given_up[0]} (data.language).",
     )
 
 

@@ -128,15 +128,18 @@ class Plan:
         if self.kind == "buckets":
             lengths = np.array([shape.frames for shape in self.shapes])
             return float(self.frame_counts.sum() / lengths[self.buckets].sum())
-        total = 0
+        useful = total = 0
         for pass_number in range(passes):
             order = self.rows_of_pass(pass_number)
             if self.kind == "packed":
+                useful += int(self.frame_counts.sum())
                 total += len(order.rows) * self.shapes[0].frames
-            else:
+            else:  # clips that are left over at the end of an epoch are in no batch of it
                 for batch in order.rows.reshape(-1, self.shapes[0].rows):
-                    total += len(batch) * int(self.frame_counts[np.searchsorted(self.clips, batch)].max())
-        return float(passes * int(self.frame_counts.sum()) / max(1, total))
+                    lengths = self.frame_counts[np.searchsorted(self.clips, batch)]
+                    useful += int(lengths.sum())
+                    total += len(batch) * int(lengths.max())
+        return useful / max(1, total)
 
     def mean_clips_per_batch(self) -> float:
         """Clips of an average batch, empty slots not counted."""

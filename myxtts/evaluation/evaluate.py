@@ -26,10 +26,6 @@ from myxtts.evaluation.recognise import Recogniser
 from myxtts.evaluation.sentences import Sentence, sentences_of
 from myxtts.evaluation.shares import ClipRows, clip_shares
 
-RECORDED_LEVEL_DB = -23.0
-"""Level of the recordings when they are vocoded and compared: that of data.loudness_db."""
-RECORDED_SILENCE_DB = 45.0
-"""Silence cut from the ends of the recordings: that of data.trim_silence_db."""
 SPOKEN_TOGETHER = 48
 """Sentences handed to the voice at once: it sorts them by length and speaks several in one batch."""
 TIMED_SENTENCES = 10
@@ -50,6 +46,8 @@ class MeasuredVoice(Protocol):
 
     mel: MelSpec
     speakers: tuple[str, ...]
+    trim_silence_db: float | None
+    loudness_db: float | None
 
     def synthesize(
         self, text: str, *, language: str | None = None, speaker: str | None = None, seed: int = 0
@@ -60,6 +58,30 @@ class MeasuredVoice(Protocol):
     ) -> Sequence[SpokenAudio]: ...
 
     def vocode(self, mel: np.ndarray) -> SpokenAudio: ...
+
+
+@dataclass(frozen=True)
+class RecordingSettings:
+    """How recordings are brought to the form that a voice learns from."""
+
+    mel: MelSpec
+    trim_silence_db: float | None
+    """Silence is cut from both ends below this level; None keeps it."""
+    loudness_db: float | None
+    """Level of the speech; None keeps it."""
+
+    def load(self, path: Path | None) -> np.ndarray | None:
+        """The samples of a recording at the mel's rate, float32 (samples,)."""
+        if path is None:
+            return None
+        samples, file_rate = read_audio(path)
+        rate = self.mel.sample_rate
+        samples = resample(samples, file_rate, rate)
+        if self.trim_silence_db is not None:
+            samples = trim_silence(samples, rate, self.trim_silence_db)
+        if self.loudness_db is not None:
+            samples = level_loudness(samples, rate, self.loudness_db)
+        return samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +106,10 @@ class Evaluation:
     metrics: tuple[str, ...]
     recogniser: str | None
     mel: MelSpec
+    trained_sentences: tuple[str, ...] | None = None
+    """Ids of the sentences that the voice was trained on; None if that is not known."""
+    notice: str = ""
+    """One line about them, shown with the metrics."""
 
     @property
     def failed_sentences(self) -> tuple[str, ...]:
@@ -110,7 +136,7 @@ def evaluate_voice(
 
 
 class Evaluator:
-    """Measures voices on the same sentences again and again; recordings are judged once for each mel."""
+    """Measures several voices on the same sentences; recordings are judged once for each `RecordingSettings`."""
 
     def __init__(
         self,
@@ -127,12 +153,13 @@ class Evaluator:
         self._seeds = seeds
         self._judge = Judge(metrics, recogniser)
         self._judge.check_languages(self._sentences)
-        self._references: dict[MelSpec, Reference] = {}
+        self._references: dict[RecordingSettings, Reference] = {}
 
     def evaluate(self, voice: MeasuredVoice, progress: Progress | None = None, vocoded: bool = True) -> Evaluation:
         """Measure one voice; without `vocoded` the recordings are not passed through its vocoder."""
         mel = voice.mel
-        reference = self._reference(mel, progress)
+        settings = RecordingSettings(mel, voice.trim_silence_db, voice.loudness_db)
+        reference = self._reference(settings, progress)
         spoken = self._speak(voice, progress)
         judged = self._judge.judge(
             spoken,
@@ -145,23 +172,26 @@ class Evaluator:
         synthesised = [judged[start : start + self._seeds] for start in range(0, len(judged), self._seeds)]
         times = self._time(voice, progress) if "rtf" in self._judge.metrics else []
         vocode = (lambda frames: _samples_of(voice.vocode(frames), mel)) if vocoded else None
-        return self._sum_up(mel, synthesised, times, vocode, progress)
+        return self._sum_up(settings, synthesised, times, vocode, progress)
 
     def evaluate_recordings(
-        self, mel: MelSpec, vocode: Callable[[np.ndarray], np.ndarray], progress: Progress | None = None
+        self,
+        settings: RecordingSettings,
+        vocode: Callable[[np.ndarray], np.ndarray],
+        progress: Progress | None = None,
     ) -> Evaluation:
         """Measure the recordings and a vocoder (log-mel frames → samples at the mel's rate) alone: what a voice can reach."""
-        return self._sum_up(mel, [[] for _ in self._sentences], [], vocode, progress)
+        return self._sum_up(settings, [[] for _ in self._sentences], [], vocode, progress)
 
     def _sum_up(
         self,
-        mel: MelSpec,
+        settings: RecordingSettings,
         synthesised: ClipRows,
         times: Sequence[Share],
         vocode: Callable[[np.ndarray], np.ndarray] | None,
         progress: Progress | None,
     ) -> Evaluation:
-        reference = self._reference(mel, progress)
+        mel, reference = settings.mel, self._reference(settings, progress)
         vocoded: list[JudgedClip | None] = [None] * len(self._sentences)
         if vocode is not None:
             vocoded = self._judge_recorded(
@@ -187,9 +217,10 @@ class Evaluator:
             mel=mel,
         )
 
-    def _reference(self, mel: MelSpec, progress: Progress | None) -> Reference:
-        if mel not in self._references:
-            loaded = [_load_recording(sentence.recording, mel.sample_rate) for sentence in self._sentences]
+    def _reference(self, settings: RecordingSettings, progress: Progress | None) -> Reference:
+        if settings not in self._references:
+            mel = settings.mel
+            loaded = [settings.load(sentence.recording) for sentence in self._sentences]
             timed = [
                 (sentence.text, sentence.language, len(samples) / mel.sample_rate)
                 for sentence, samples in zip(self._sentences, loaded, strict=True)
@@ -198,8 +229,8 @@ class Evaluator:
             rate = speaking_rate(*map(list, zip(*timed, strict=True))) if timed else CHARACTERS_PER_SECOND
             unjudged = Reference(tuple(samples if samples is None else JudgedClip(samples) for samples in loaded), rate)
             judged = self._judge_recorded(mel, unjudged, lambda samples: samples, "recordings", progress)
-            self._references[mel] = Reference(tuple(judged), rate)
-        return self._references[mel]
+            self._references[settings] = Reference(tuple(judged), rate)
+        return self._references[settings]
 
     def _judge_recorded(
         self,
@@ -293,15 +324,6 @@ def _speaker_of(sentence: Sentence, voice: MeasuredVoice) -> str | None:
 
 def _samples_of(audio: SpokenAudio, mel: MelSpec) -> np.ndarray:
     return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, mel.sample_rate)
-
-
-def _load_recording(path: Path | None, sample_rate: int) -> np.ndarray | None:
-    """The recording as a voice learns it: resampled, silence at the ends cut, levelled."""
-    if path is None:
-        return None
-    samples, rate = read_audio(path)
-    samples = trim_silence(resample(samples, rate, sample_rate), sample_rate, RECORDED_SILENCE_DB)
-    return level_loudness(samples, sample_rate, RECORDED_LEVEL_DB)
 
 
 def _named(progress: Progress | None, name: str) -> Progress | None:

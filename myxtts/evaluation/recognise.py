@@ -148,7 +148,7 @@ class _Worker:
             answer = ""
         if not answer:
             code = self._process.wait()
-            raise EvaluationError(f"The recogniser's process ended with exit code {code}; its last words stand above.")
+            raise EvaluationError(f"The recognizer exited with code {code}; see its output above.")
         return json.loads(answer)
 
 

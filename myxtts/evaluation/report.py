@@ -73,7 +73,8 @@ def describe(evaluation: Evaluation) -> str:
         parts.append(f"{evaluation.seeds} seed{'s' * (evaluation.seeds > 1)}")
     if evaluation.recogniser is not None:
         parts.append(f"recogniser {evaluation.recogniser}")
-    return f"{', '.join(parts)}; in brackets 95 % intervals over sentences."
+    basis = f"{', '.join(parts)}; in brackets 95 % intervals over sentences."
+    return f"{basis} {evaluation.notice}".rstrip()
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -86,6 +87,8 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "seeds": evaluation.seeds,
         "recogniser": evaluation.recogniser,
         "metrics": list(evaluation.metrics),
+        "trained_sentences": None if evaluation.trained_sentences is None else list(evaluation.trained_sentences),
+        "notice": evaluation.notice,
         "failures": list(evaluation.failed_sentences),
         "results": [
             {

@@ -63,6 +63,27 @@ def check_place(path: str | Path) -> None:
         raise AudioError(f"The folder {path.parent} cannot be written to.", "missing")
 
 
+@contextmanager
+def new_file(stem: str, format: str) -> Iterator[Path]:
+    """Reserve `stem.format`, or the first of `stem-2.format`, … that does not exist; removed again if the block fails."""
+    path = Path(f"{stem}.{format}")
+    number = 1
+    while True:
+        try:
+            path.open("xb").close()
+            break
+        except FileExistsError:
+            number += 1
+            path = Path(f"{stem}-{number}.{format}")
+        except OSError as error:
+            raise AudioError(f"{path.absolute()} cannot be written: {error.strerror}.", "missing") from None
+    try:
+        yield path
+    except BaseException:
+        discard(path)
+        raise
+
+
 class AudioFileWriter:
     """Takes chunks and leaves a whole file at `path`, or none: `with AudioFileWriter(path, 16000) as file: file.write(chunk)`."""
 

@@ -21,6 +21,7 @@ from myxtts.audio.files import (
 )
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import AudioError, VoiceError
+from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.voice_folder import VoiceDescription
 
 FORMAT = "myxtts-speaker"
@@ -70,8 +71,7 @@ class Speaker:
     def load(cls, path: str | Path) -> Speaker:
         """Read what `save` wrote; anything else is a `VoiceError`."""
         try:
-            with open(path, "rb") as file:
-                content = json.loads(file.read(MOST_BYTES))
+            content = json.loads(read_regular_file(path, MOST_BYTES))
         except OSError as error:
             raise VoiceError(f"The speaker {path} cannot be read: {error.strerror}.") from None
         except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def check_reference(path: str | Path) -> None:
 def _check_seconds(path: str | Path, seconds: float) -> None:
     if seconds < SHORTEST_SECONDS:
         raise AudioError(
-            f"{path} is {seconds:.2f} s short; a reference needs at least {SHORTEST_SECONDS:g} s of speech.",
+            f"{path} is only {seconds:.2f} s long; a reference needs at least {SHORTEST_SECONDS:g} s of speech.",
             "too short",
         )
 

@@ -20,7 +20,7 @@ import numpy as np
 from myxtts.errors import TextError, VoiceError
 from myxtts.models.vocoder import GriffinLimSettings
 from myxtts.runtime.counters import Counts
-from myxtts.synthesis.checks import check_can_clone, check_name, check_text_length
+from myxtts.synthesis.checks import check_can_clone, check_language, check_name, check_text_length
 from myxtts.synthesis.engine import Engine
 from myxtts.synthesis.options import SpeechOptions, check_number
 from myxtts.synthesis.rendering import Piece, Renderer, Sampling
@@ -77,6 +77,8 @@ class Voice:
         self.speakers = tuple(description.speakers)
         self.mel = engine.mel
         self.sample_rate = engine.mel.sample_rate
+        self.trim_silence_db = description.trim_silence_db
+        self.loudness_db = description.loudness_db
         self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
         id_of = self._tokenizer.symbols.id_of
@@ -103,7 +105,7 @@ class Voice:
         Options are given by name (`SpeechOptions`) or as an object. What is wrong with them or the text is raised at once.
         """
         options = _options(options, named)
-        language, vector = self._language(options.language), self.speaker_vector(options.speaker)
+        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
         pieces = self._pieces(text, language, options, options.seed)
         first = next(pieces)  # a text without anything to speak is told now
         return self._say(itertools.chain([first], pieces), language, vector, options)
@@ -132,7 +134,7 @@ class Voice:
             raise VoiceError(f"Every text needs a seed. Received: {len(texts)} texts and {len(seeds)} seeds.")
         for seed in seeds:
             check_number("seed", seed)
-        language, vector = self._language(options.language), self.speaker_vector(options.speaker)
+        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
         pieces: list[Piece] = []
         for owner, (text, seed) in enumerate(zip(texts, seeds, strict=True)):
             pieces += self._pieces(text, language, options, seed, owner)
@@ -211,12 +213,6 @@ class Voice:
         return self.engine.counts()
 
     # --- inside ---------------------------------------------------------------------------------------------------
-
-    def _language(self, language: str | None) -> str:
-        if language is None:
-            return self.languages[0]
-        check_name("language", language, self.languages)
-        return language
 
     def _pieces(self, text: str, language: str, options: SpeechOptions, seed: int, owner: int = 0) -> Iterator[Piece]:
         """A text as symbols, a piece when it is asked for; at least one.

@@ -27,12 +27,15 @@ from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.disk import cause_of
+from myxtts.runtime.files import open_regular_file, read_regular_file
 from myxtts.runtime.printable import printable
+from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
 
 FORMAT = "myxtts-voice"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 added `training_split`."""
 DESCRIPTION_NAME = "voice.json"
 WEIGHTS_NAME = "weights.npz"
 LICENCE_NAME = "LICENSE"
@@ -41,6 +44,8 @@ SPEAKER_VECTORS = "speaker_vectors"
 MOST_DESCRIPTION_BYTES = 64 << 20
 """A lexicon may be large; anything beyond this is not a voice."""
 MOST_LICENCE_BYTES = 1 << 20
+MOST_FOLDERS = 10_000
+"""Of one level in which voices are looked for."""
 LARGEST_DIMENSION = 8192
 MOST_LAYERS = 64
 HIGHEST_RATE = 192_000
@@ -92,6 +97,8 @@ class VoiceDescription:
     attribution: Annotated[str, Field(max_length=100_000)] = ""
     about: Annotated[dict[Name, Fact], Field(max_length=100)] = Field(default_factory=dict)
     """Where it comes from: training steps and the like; shown, never used."""
+    training_split: TrainingSplit | None = None
+    """What it was trained on; None in voices of format 1."""
     format: Literal["myxtts-voice"] = FORMAT
     format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
     written_by: str = f"myxtts {myxtts.__version__}"
@@ -167,6 +174,8 @@ def check_description(description: VoiceDescription) -> None:
         raise VoiceError(
             f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
         )
+    if description.training_split is not None:
+        description.training_split.check()
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
             f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
@@ -242,18 +251,16 @@ def read_description(folder: str | Path) -> VoiceDescription:
     folder = Path(folder)
     path = folder / DESCRIPTION_NAME
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_DESCRIPTION_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its name holds a zero character"
-        reason = "it has no voice.json" if os.path.isdir(folder) else reason
+        content = read_regular_file(path, MOST_DESCRIPTION_BYTES)
+    except OSError as error:
+        reason = error.strerror
+        if os.path.isdir(folder):
+            reason = f"{DESCRIPTION_NAME}: {reason}" if os.path.lexists(path) else f"it has no {DESCRIPTION_NAME}"
         name = printable(str(folder), keeps_lines=False)
         raise VoiceError(
             f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
             "`myxtts voice export CHECKPOINT OUT` makes one."
         ) from None
-    if len(content) > MOST_DESCRIPTION_BYTES:
-        raise VoiceError(f"{path} is too large to describe a voice.")
     description = _parse_description(path, content)
     check_description(description)
     if count_weights(folder / WEIGHTS_NAME) < fewest_weights(description.model_spec()):
@@ -304,9 +311,33 @@ def bundled_voice() -> Path:
     return folder
 
 
+def find_voices(folder: str | Path) -> list[Path]:
+    """Folders with a voice.json: `folder` itself, and up to two levels below it (`voices/anna`, `my-run/voice`)."""
+    folder = Path(folder)
+    found = [folder] if (folder / DESCRIPTION_NAME).is_file() else []
+    level = [folder]
+    for _ in range(2):
+        level = [child for parent in level for child in _subfolders(parent)][:MOST_FOLDERS]
+        found += [child for child in level if (child / DESCRIPTION_NAME).is_file()]
+    return found
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    """Folders that are not hidden, by name; none where the folder cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / each.name for each in entries if each.name[0] != "." and each.is_dir())
+    except OSError:
+        return []
+
+
 def voice_identity(folder: str | Path) -> str:
     """Eight hex digits of the weights: a saved speaker vector belongs to one voice."""
-    return f"{zlib.crc32((Path(folder) / WEIGHTS_NAME).read_bytes()):08x}"
+    checksum = 0
+    with open_regular_file(Path(folder) / WEIGHTS_NAME) as file:
+        while part := file.read(1 << 20):
+            checksum = zlib.crc32(part, checksum)
+    return f"{checksum:08x}"
 
 
 def _short(error: Exception) -> str:

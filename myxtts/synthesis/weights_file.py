@@ -1,15 +1,17 @@
-"""Weights on disk: named arrays → one uncompressed npz, and back, from a file that a stranger may have made.
+"""Weights on disk: named arrays → one uncompressed npz, and back, from an untrusted file.
 
-Nothing in it is run or unpickled. Names, shapes, number types and sizes are checked against what the network has *before* any
-content is read; the checksums of the zip container are checked by reading.
+Nothing in it is run, evaluated or unpickled. Names, shapes, number types and sizes are checked against what the network has
+*before* any content is read; the checksums of the zip container are checked by reading.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -18,7 +20,14 @@ from myxtts.runtime.printable import printable
 
 HIGHEST_FLOAT16 = 6e4
 MOST_ENTRIES = 10_000
+ENTRY_BYTES = 4096
+"""More than the zip and npy headers of one array take."""
+LONGEST_HEADER = 1024
+"""Bytes of an npy header; NumPy writes 118 for arrays of up to four dimensions."""
 _NUMBER_TYPES = (np.dtype("<f2"), np.dtype("<f4"))
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(r"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,200})\), \} *\n")
+"""What NumPy writes in format version 1.0. Its own reader parses the header as Python and fails in many ways on hostile ones."""
 
 
 def write_weights(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -48,6 +57,12 @@ def count_weights(path: Path) -> int:
 def read_weights(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Exactly the named arrays, as float32; anything missing, cut off, foreign or of another shape is a `VoiceError`."""
     try:
+        most_bytes = sum(4 * int(np.prod(shape)) + ENTRY_BYTES for shape in shapes.values()) + ENTRY_BYTES
+        if (size := path.stat().st_size) > most_bytes:
+            raise VoiceError(
+                f"{path} does not hold the weights that voice.json describes: it has {size:,} bytes, and those have at most "
+                f"{most_bytes:,}. Export the voice again."
+            )
         with zipfile.ZipFile(path) as archive:
             entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()[:MOST_ENTRIES]}
             _check_names(path, set(entries), set(shapes))
@@ -79,17 +94,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, sha
             f"The weight {name!r:.80} is compressed; MyXTTS writes weights uncompressed. Export the voice again."
         )
     with archive.open(entry) as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            found_shape, is_fortran, number_type = read_header[version](file)
-        except (ValueError, KeyError) as error:
-            raise VoiceError(f"The weight {name!r:.80} is not an array of numbers ({error!s:.80}).") from None
-        if found_shape != shape or is_fortran or number_type not in _NUMBER_TYPES:
-            raise VoiceError(
-                f"The weight {name!r:.80} does not fit the network. Received: {number_type} {found_shape}. "
-                f"Expected: float16 or float32 {shape}."
-            )
+        number_type = _check_header(file, name, shape)
         expected_bytes = int(np.prod(shape)) * number_type.itemsize
         content = file.read(expected_bytes + 1)
     if len(content) != expected_bytes:
@@ -98,3 +103,22 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, sha
     if not np.isfinite(values).all():
         raise VoiceError(f"The weight {name!r:.80} holds values that are not finite numbers.")
     return values
+
+
+def _check_header(file: IO[bytes], name: str, shape: tuple[int, ...]) -> np.dtype:
+    """The number type of an npy file that is at its start; a `VoiceError` unless it is an array of floats of this shape."""
+    start = file.read(len(_MAGIC) + 2)
+    length = int.from_bytes(start[len(_MAGIC) :], "little")
+    header = file.read(length) if start[: len(_MAGIC)] == _MAGIC and length <= LONGEST_HEADER else b""
+    match = _HEADER.fullmatch(header.decode("latin-1"))
+    if match is None:
+        raise VoiceError(f"The weight {name!r:.80} is not an array that MyXTTS wrote. Export the voice again.")
+    number_type = next((each for each in _NUMBER_TYPES if each.str == match[1]), None)
+    found_shape = tuple(int(part) for part in match[3].replace(",", " ").split())
+    if found_shape != shape or match[2] == "True" or number_type is None:
+        order = " in Fortran order" if match[2] == "True" else ""
+        raise VoiceError(
+            f"The weight {name!r:.80} does not fit the network. Received: {match[1]!r} ({match[3]:.80}){order}. "
+            f"Expected: float16 or float32 {shape}."
+        )
+    return number_type

@@ -23,6 +23,8 @@ _COMMON = (
     "mk ml mr ms mt my nb ne nl pa pl ps pt ro ru si sk sl sq sr sv sw ta te th tr uk ur uz vi yue zh"
 ).split()
 """Languages that are proposed for a misspelled name."""
+_OTHER_NAMES = {"farsi": "fa", "mandarin": "cmn", "castellano": "es", "flemish": "nl"}
+"""Usual names that CLDR does not list."""
 _LONGEST_CODE = 3
 """Letters of a language's code; what is longer is a name (`Urdu`, `Thai`)."""
 
@@ -87,11 +89,18 @@ def _by_code(tag: str) -> str | None:
 
 def _by_name(name: str) -> str | None:
     import langcodes
+    from language_data.name_data import CODE_TO_NAMES
 
+    name = " ".join(name.split())
+    if name.casefold() in _OTHER_NAMES:
+        return _OTHER_NAMES[name.casefold()]
     try:
-        return _shortened(langcodes.find(" ".join(name.split())).to_tag())
+        tag = langcodes.find(name).to_tag()
     except (LookupError, ValueError):  # its table also fails on names with NUL characters
         return None
+    # Its table is cut after the letters that tell names apart: `Persiam` would be Persian and `nosuchlanguage` Nuosu.
+    names = {known.casefold() for known in CODE_TO_NAMES.get(tag, {}).values()}
+    return _shortened(tag) if name.casefold() in names else None
 
 
 def _is_valid(code: str) -> bool:

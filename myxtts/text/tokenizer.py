@@ -150,13 +150,13 @@ class FrontEnd:
         return cls(kind=content["kind"], lexicon=Lexicon(lexicon) if lexicon else None)
 
 
-def letters_notice(text_symbols: str, kind: Kind) -> str | None:
-    """A warning where `auto` fell back to letters because the extra is missing; None where letters were asked for."""
+def letters_notices(text_symbols: str, kind: Kind) -> tuple[str, ...]:
+    """A warning where `auto` fell back to letters because the extra is missing; none where letters were asked for."""
     if text_symbols != "auto" or kind != "graphemes":
-        return None
+        return ()
     return (
         "Warning: espeak-ng is not installed, so the voice learns from letters instead of phonemes and will mispronounce more "
-        f"words. Run {phonemes.INSTALL_LINE} (GPL). To use letters without this warning, set data.text_symbols: graphemes."
+        f"words. Run {phonemes.INSTALL_LINE} (GPL). To use letters without this warning, set data.text_symbols: graphemes.",
     )
 
 

@@ -46,7 +46,7 @@ from myxtts.training.step_watch import StepWatch
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
 from myxtts.training.summary import RunSummary, summarize_run
 from myxtts.training.transfer import settle_start
-from myxtts.training.voices import VOICE_NAME, corpus_facts, export_voice
+from myxtts.training.voices import VOICE_NAME, add_earlier_training, corpus_facts, export_voice
 
 Evaluate = Callable[[Path], dict[str, float]]
 """Measures the voice in a folder; handed in by the command line, so that training never imports evaluation."""
@@ -111,6 +111,7 @@ class XTTSTrainer:
             starts_anew,
             self.hardware.is_chief,
         )
+        self.facts = add_earlier_training(self.facts, saved, config.training.init_from)
         # The loader fills its first batches while the network is built and compiled.
         self.feed = self._to_close.enter_context(self._open_feed(saved))
         with self.timers.stage("network"):

@@ -159,7 +159,8 @@ def _refuse_contradictions(config: XTTSConfig, origin: Origin) -> None:
     if size != "auto" and any(
         getattr(config.model, name) is None and SIZES[size][name] != trained["model"][name] for name in SIZES[size]
     ):
-        found.append(f"model.size: {size}; {origin.name} is {origin.size} ({trained['model']})")
+        dimensions = ", ".join(f"{name} {trained['model'][name]}" for name in DIMENSIONS)
+        found.append(f"model.size: {size}; {origin.name} is {origin.size} ({dimensions})")
     if found:
         raise ConfigError(
             f"Settings contradict --init-from {origin.name}:\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from myxtts.data.recordings import RecordingTable
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
-from myxtts.synthesis.voice_folder import Defaults, VoiceDescription, save_voice
+from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description, save_voice
 from myxtts.text.tokenizer import build_front_end
-from myxtts.training.checkpoint import Checkpoint
+from myxtts.training.checkpoint import Checkpoint, load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, open_corpus
+from myxtts.training.transfer import locate_origin
 
 VOICE_NAME = "voice"
 LONGEST_LICENCE_NAME = 200
@@ -50,7 +53,35 @@ def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder:
         "licence": licence,
         "attribution": attribution,
         "content_id": cache.content_id,
+        "training_split": asdict(_split_of(cache)),
     }
+
+
+def _split_of(cache: Cache) -> TrainingSplit:
+    training, held_out = np.flatnonzero(~cache.is_validation).tolist(), np.flatnonzero(cache.is_validation).tolist()
+    return TrainingSplit.of(
+        cache.content_id,
+        (cache.texts[clip] for clip in training),
+        ((cache.ids[clip], cache.texts[clip]) for clip in held_out),
+    )
+
+
+def add_earlier_training(facts: dict[str, Any], saved: Checkpoint | None, init_from: str | None) -> dict[str, Any]:
+    """`facts` that also record the training texts of the checkpoint that is resumed, or of the voice that a run starts from."""
+    if saved is None and init_from is None:
+        return facts
+    split = TrainingSplit(**facts["training_split"]).after(_split_before(saved, init_from))
+    return facts | {"training_split": asdict(split)}
+
+
+def _split_before(saved: Checkpoint | None, init_from: str | None) -> TrainingSplit | None:
+    if saved is None:
+        path = locate_origin(init_from)
+        if (path / DESCRIPTION_NAME).is_file():
+            return read_description(path).training_split
+        saved = load_checkpoint(path)
+    recorded = saved.corpus.get("training_split")  # checkpoints of 0.1.0 have none
+    return None if recorded is None else TrainingSplit(**recorded)
 
 
 def export_voice(
@@ -71,6 +102,8 @@ def export_voice(
     licence_text = facts["licence"]
     facts["licence"] = licence_name(licence_text, facts["attribution"])
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
+    if "training_split" in facts:  # checkpoints of 0.1.0 have none
+        facts["training_split"] = TrainingSplit(**facts["training_split"])
     description = VoiceDescription(
         **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )

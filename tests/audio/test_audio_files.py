@@ -271,3 +271,9 @@ def test_only_the_beginning_of_a_file_is_decoded_if_no_more_is_asked_for(tmp_pat
 def test_a_name_as_long_as_a_name_can_be_is_written(tmp_path):
     write_audio(tmp_path / ("a" * 251 + ".wav"), tone(), RATE)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_short_clip_is_named_by_its_length(tmp_path):
+    write_audio(tmp_path / "a.wav", tone(0.1), RATE)
+    with pytest.raises(AudioError, match=r"is only 0\.10 s long; data\.min_seconds is 0\.3\."):
+        load_clip(tmp_path / "a.wav", DataConfig(min_seconds=0.3, trim_silence_db=None), RATE)

@@ -191,6 +191,14 @@ def test_some_texts_in_another_script_are_summed_up_with_the_flag_that_helps(tmp
     assert "--language fa (Persian)" in out
 
 
+def test_another_language_than_before_is_warned_about(tmp_path, capsys):
+    folder = write_corpus(tmp_path / "corpus", ["guten tag", "auf wiedersehen"])
+    assert main(["prepare", str(folder), "--language", "German", *OPTIONS]) == 0
+    assert "Warning" not in capsys.readouterr().err
+    assert main(["prepare", str(folder), *OPTIONS]) == 0
+    assert "prepared with texts in de; now they are read as en" in capsys.readouterr().err
+
+
 def test_letters_because_the_extra_is_missing_are_warned_about(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     folder = write_corpus(tmp_path / "corpus", ["hello there", "good day"])

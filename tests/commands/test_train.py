@@ -5,7 +5,7 @@ import argparse
 import pytest
 import yaml
 
-from myxtts.commands.train import add_config_flags, configure_train, overrides_of, run_config, run_train
+from myxtts.commands.train import _evaluation, add_config_flags, configure_train, overrides_of, run_config, run_train
 from myxtts.config.load import config_to_dict, load_config
 from myxtts.errors import ConfigError
 from tests.data.tiny_corpus import make_corpus
@@ -17,6 +17,7 @@ PROMISED = {
     "--language Persian": ("data.language", "fa"),
     "--sample-rate 24000": ("data.sample_rate", 24000),
     "--sample-rate auto": ("data.sample_rate", "auto"),
+    "--cache-dir K": ("data.cache_dir", "K"),
     "--checkpoint-dir C": ("training.checkpoint_dir", "C"),
     "--epochs 7": ("training.epochs", 7),
     "--batch-size 5": ("data.batch_size", 5),
@@ -76,6 +77,11 @@ def test_every_flag_is_in_this_table():
     configure_train(parser)
     known = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
     assert known == {flag.split()[0] for flag in PROMISED} | {"--config", "--reset-training", "--help"}
+
+
+def test_evaluation_while_training_needs_no_language(monkeypatch):
+    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences: sentences)
+    assert {sentence.language for sentence in _evaluation(load_config().data)} == {"en"}
 
 
 def test_without_flags_nothing_is_set():

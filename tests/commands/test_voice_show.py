@@ -52,7 +52,7 @@ def test_what_a_voice_says_of_itself_never_replaces_what_was_found(show):
     told = show(licence="CC0", about=about)
     found = entries(told)
     assert [value.strip() for name, value in found if name == "licence"] == ["CC0"]
-    _, _, own = told.partition("told by the voice itself:\n")
+    _, _, own = told.partition("stated by the voice itself:\n")
     assert "public domain" in own
     assert "7" in own
 

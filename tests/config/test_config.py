@@ -1,6 +1,7 @@
 """The configuration: strict, complete, and without TensorFlow."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,11 @@ def test_contradictory_values_are_all_listed(tmp_path):
     text = "data:\n  win_length: 1024\n  hop_length: 2048\n  pad_to_fixed_length: true\n  plan: packed\n  min_seconds: 40.0\n"
     with pytest.raises(ConfigError, match="3 problems"):
         load_config(write(tmp_path, text))
+
+
+def test_a_nul_character_in_a_name_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"data\.cache_dir contains a NUL character"):
+        load_config(write(tmp_path, 'data:\n  cache_dir: "a\\0b"\n'))
 
 
 def test_a_hop_too_small_for_a_voice_is_told_before_training(tmp_path):
@@ -121,6 +127,101 @@ def test_devices_are_named_as_documented(device):
 def test_a_value_out_of_range_is_told_with_what_is_expected(section, field, value, expected):
     with pytest.raises(ConfigError, match=rf"{section}\.{field}: {expected}"):
         parse_config({section: {field: value}})
+
+
+def refusal(path: Path) -> str:
+    """The message for a file that is no configuration: short, whatever the file holds."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, {"data.batch_size": 4})
+    message = str(caught.value)
+    assert len(message) < 6000
+    assert len(message.splitlines()) <= 22
+    return message
+
+
+@pytest.mark.parametrize("key", ["1", "null", "yes", "1.5"])
+def test_a_key_that_is_not_a_name_is_refused(tmp_path, key):
+    assert "data: keys must be names of fields. Received: " in refusal(write(tmp_path, f"data:\n  {key}: 3\n"))
+    assert "unknown section" in refusal(write(tmp_path, f"{key}: 3\n"))
+
+
+def test_a_date_is_a_value_of_the_wrong_type(tmp_path):
+    message = refusal(write(tmp_path, "data:\n  n_mels: 2020-13-45\n"))
+    assert "data.n_mels: must be a valid integer. Received: '2020-13-45'." in message
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "0x" + "f" * 5000, "-" + "9" * 200])
+def test_an_integer_of_thousands_of_digits_is_refused_by_its_length(tmp_path, number):
+    assert "characters; expected at most 100" in refusal(write(tmp_path, f"training:\n  seed: {number}\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 3000, "{a: " * 3000, "".join(" " * n + "a:\n" for n in range(200)), "- " * 3000]
+)
+def test_deep_nesting_is_refused_by_its_depth(tmp_path, text):
+    assert "nested more than 8 levels" in refusal(
+        write(tmp_path, f"data:\n  n_mels: {text}" if text[0] == "[" else text)
+    )
+
+
+@pytest.mark.parametrize("place", ["foo", "data", "data:\n  n_mels", "data:\n  foo"])
+def test_an_alias_of_a_list_is_refused_so_that_a_small_file_stays_small(tmp_path, place):
+    lists = ["a0: &a0 [1, 1]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    message = refusal(write(tmp_path, "\n".join([*lists, f"{place}: *a11\n"])))
+    assert "the alias *a0 stands for a list or section; write its values out" in message
+
+
+def test_an_alias_of_one_value_is_that_value(tmp_path):
+    path = write(tmp_path, "data:\n  batch_size: &size 8\ntraining:\n  gradient_accumulation_steps: *size\n")
+    assert load_config(path).training.gradient_accumulation_steps == 8
+
+
+def test_a_list_that_contains_itself_is_refused(tmp_path):
+    assert "the alias *a" in refusal(write(tmp_path, "data: &a\n  n_mels: [*a]\n"))
+
+
+@pytest.mark.parametrize("tagged", ["!!timestamp x", "!!bool x", "!!int ''", "!!python/object:os.system x", "!x y"])
+def test_tags_are_refused(tmp_path, tagged):
+    assert "is not supported" in refusal(write(tmp_path, f"data:\n  n_mels: {tagged}\n"))
+
+
+def test_of_many_unknown_names_the_first_are_listed(tmp_path):
+    message = refusal(write(tmp_path, "data:\n" + "".join(f"  unknown{n}: 1\n" for n in range(4000))))
+    assert message.startswith("4,000 problems in")
+    assert message.endswith("and 3,980 more")
+
+
+def test_a_file_of_50000_names_is_refused_before_it_is_read_whole(tmp_path):
+    message = refusal(write(tmp_path, "data:\n" + "".join(f"  unknown{n}: 1\n" for n in range(50_000))))
+    assert "more than 10,000 keys and values" in message
+
+
+def test_long_names_and_values_are_shortened(tmp_path):
+    names = f"? {'x' * 200_000}\n: 1\ndata:\n  ? {'y' * 200_000}\n  : 1\n  language: {'z' * 200_000}\n"
+    refusal(write(tmp_path, names))
+
+
+def test_a_section_that_is_a_value_is_reported_also_when_flags_are_given(tmp_path):
+    assert "data: must be a section of `key: value` lines. Received: [1, 2]." in refusal(
+        write(tmp_path, "data: [1, 2]\n")
+    )
+
+
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "it is a pipe, not a regular file" in refusal(tmp_path / "pipe")
+    assert "it is a device, not a regular file" in refusal(Path("/dev/zero"))
+
+
+def test_an_enormous_file_is_not_read(tmp_path):
+    path = tmp_path / "config.yaml"
+    with path.open("wb") as file:
+        file.truncate(1 << 33)  # sparse
+    assert "it is larger than 1 MiB" in refusal(path)
+
+
+def test_a_file_name_with_a_nul_character_is_refused():
+    assert "NUL" in refusal(Path("a\0b"))
 
 
 FLOATS = [

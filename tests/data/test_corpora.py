@@ -288,6 +288,7 @@ def test_subfolders_of_a_folder_of_pairs_are_speakers(tmp_path):
         write_audio(tmp_path / f"{name}.wav", tone(), 16000)
         (tmp_path / f"{name}.txt").write_text("Hello.")
     expected = {"anna/chapter/1": "anna", "anna/2": "anna", "ben/1": "ben", "3": "speaker"}
+    (tmp_path / "notes.csv").write_text("who,what\n")
     assert {each.id: each.speaker for each in read_corpus(tmp_path).utterances} == expected
     assert build_folder_corpus(tmp_path, tmp_path / "out").speakers == ("anna", "ben", "speaker")
     assert {each.id: each.speaker for each in read_corpus(tmp_path / "out").utterances} == expected

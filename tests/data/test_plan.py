@@ -153,6 +153,11 @@ def test_useful_share_is_that_of_the_batches(kind):
     assert plan.useful_share() == pytest.approx(useful / total, abs=0.01)
 
 
+@pytest.mark.parametrize("kind", PLAN_KINDS)
+def test_useful_share_of_fewer_clips_than_a_batch_is_a_fraction(kind):
+    assert 0 <= speech_plan(kind, clips=3, batch_size=32).useful_share() <= 1
+
+
 def test_a_clip_that_does_not_fit_is_refused_and_named():
     with pytest.raises(PlanError, match=r"clip 1 \(5 tokens, 900 frames\)"):
         build_plan("packed", np.array([100, 900]), np.array([5, 5]))

@@ -79,12 +79,21 @@ def test_a_cache_that_another_user_made_is_used_while_it_is_up_to_date(corpus, t
     assert report.rejections == theirs.rejections
     assert {path: path.stat().st_mtime_ns for path in corpus.rglob("*")} == before
     assert not (tmp_path / "mine").exists()
+    assert cache_location.find_cache(tiny_config(), corpus).folder == theirs.folder
 
     write_tone(corpus / "wavs" / "new.wav")
     write_metadata(corpus, {"clip000": "one", "new": "two"})
     report = prepare_corpus(tiny_config(), corpus)
     assert report.folder.is_relative_to(tmp_path / "mine")
     assert report.clips == 2
+
+
+def test_a_damaged_cache_of_another_user_is_not_used(corpus, tmp_path, monkeypatch):
+    theirs = prepare_corpus(tiny_config(), corpus)
+    (theirs.folder / "cache.json").write_text("{", encoding="utf-8")
+    monkeypatch.setattr(cache_location, "can_be_written", lambda folder: corpus not in (folder, *folder.parents))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert prepare_corpus(tiny_config(), corpus).folder.is_relative_to(tmp_path / "mine")
 
 
 def run_command(arguments, **environment):

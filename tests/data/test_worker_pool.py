@@ -53,11 +53,11 @@ def test_requests_that_a_small_pipe_cannot_hold_do_not_block(paths, monkeypatch)
 
 
 def test_no_more_workers_are_started_than_there_are_requests(paths):
-    with pool_of(4) as pool:
-        numbers_done(pool, paths[:3], chunk=2)
+    with pool_of(2) as pool:
+        numbers_done(pool, paths[:2], chunk=2)
+        assert len(pool._workers) == 1
+        numbers_done(pool, paths, chunk=2)
         assert len(pool._workers) == 2
-        numbers_done(pool, paths, chunk=1)
-        assert len(pool._workers) == 4
 
 
 def test_a_worker_that_cannot_start_says_why(paths, monkeypatch, tmp_path):

@@ -48,6 +48,8 @@ class MadeUpVoice:
     def __init__(self, silent: tuple[str, ...] = ()):
         self.mel = MelSpec(RATE)
         self.speakers = ("her",)
+        self.trim_silence_db: float | None = 45.0
+        self.loudness_db: float | None = -23.0
         self.silent = silent
         self.asked: list[tuple[str, int]] = []
         self.vocoded = 0

@@ -5,11 +5,13 @@ import json
 
 import numpy as np
 import pytest
+import soundfile
 
+from myxtts.audio.files import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback
 from myxtts.evaluation.page import render_page
-from myxtts.evaluation.report import summary_rows, to_json, write_json
+from myxtts.evaluation.report import describe, summary_rows, to_json, write_json
 from myxtts.evaluation.sentences import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecogniser, made_up_sentences
 
@@ -132,3 +134,23 @@ def test_samples_that_are_no_numbers_fail_and_stop_nothing(sentences):
     evaluation = evaluate(sentences, BrokenVoice())
     assert evaluation.figures["failed"].value == 1.0
     assert "not finite" in evaluation.failed_sentences[0]
+
+
+@pytest.mark.parametrize("changes", [{}, {"loudness_db": -30.0}, {"trim_silence_db": 20.0}, {"loudness_db": None}])
+def test_recordings_are_leveled_and_trimmed_as_the_voice_was_trained(sentences, changes):
+    voice = MadeUpVoice()
+    for name, value in changes.items():
+        setattr(voice, name, value)
+    expected, rate = soundfile.read(sentences[0].recording, dtype="float32")
+    if voice.trim_silence_db is not None:
+        expected = trim_silence(expected, rate, voice.trim_silence_db)
+    if voice.loudness_db is not None:
+        expected = level_loudness(expected, rate, voice.loudness_db)
+    evaluation = Evaluator(sentences, seeds=1, metrics=("failed",)).evaluate(voice)
+    np.testing.assert_allclose(evaluation.recordings[0].samples, expected, atol=1e-4)
+
+
+def test_a_notice_stands_under_the_table_and_on_the_page(sentences):
+    evaluation = dataclasses.replace(evaluate(sentences), notice="Trained on <2> of them.")
+    assert describe(evaluation).endswith(" Trained on <2> of them.")
+    assert "Trained on &lt;2&gt; of them." in render_page(evaluation, "Four sentences")

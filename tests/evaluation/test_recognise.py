@@ -63,3 +63,11 @@ def test_a_missing_pocketsphinx_is_named_with_the_line_that_installs_it(monkeypa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EvaluationError, match="pip install pocketsphinx"):
         PocketsphinxRecogniser()
+
+
+def test_a_recognizer_process_that_dies_is_named_with_its_exit_code(monkeypatch, capfd):
+    pytest.importorskip("pocketsphinx")
+    monkeypatch.setattr("myxtts.evaluation.recognise.WORKER_MODULE", "myxtts.no_such_module")
+    with pytest.raises(EvaluationError, match=r"^The recognizer exited with code 1; see its output above\.$"):
+        PocketsphinxRecogniser(workers=1).recognise([tone(0)], RATE)
+    assert "no_such_module" in capfd.readouterr().err

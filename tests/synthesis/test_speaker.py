@@ -1,6 +1,7 @@
 """Speakers: recordings that are heard or refused, and vectors that come back from their files as they were."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -81,3 +82,24 @@ def test_a_reference_is_refused_without_being_decoded(tmp_path, name, monkeypatc
     (tmp_path / "text.wav").write_text("hello")
     with pytest.raises(AudioError):
         check_reference(tmp_path / name)
+
+
+def test_a_short_reference_is_named_by_its_length(tmp_path):
+    write_recording(tmp_path / "short.wav", seconds=0.5)
+    with pytest.raises(AudioError, match=r"is only 0\.50 s long; a reference needs at least 1 s of speech"):
+        check_reference(tmp_path / "short.wav")
+
+
+def test_a_pipe_is_neither_a_reference_nor_a_saved_speaker(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AudioError, match="it is a pipe, not a regular file"):
+        check_reference(tmp_path / "pipe")
+    with pytest.raises(VoiceError, match="it is a pipe, not a regular file"):
+        Speaker.load(tmp_path / "pipe")
+
+
+def test_an_enormous_file_is_no_saved_speaker(tmp_path):
+    with (tmp_path / "s.json").open("wb") as file:
+        file.truncate(1 << 40)  # sparse
+    with pytest.raises(VoiceError, match="it is larger than 1 MiB"):
+        Speaker.load(tmp_path / "s.json")

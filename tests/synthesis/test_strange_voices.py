@@ -1,7 +1,10 @@
-"""Voices that a stranger made: whatever is in them, the answer is one line, before anything large is built."""
+"""Untrusted voices: whatever is in them, the answer is one line, before anything large is built."""
 
+import io
 import json
+import os
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -162,3 +165,104 @@ def test_a_licence_without_end_is_refused(folder, tmp_path):
     (tmp_path / LICENCE_NAME).write_bytes(b"a" * (1 << 21))
     with pytest.raises(VoiceError, match="too large"):
         licence_file(tmp_path)
+
+
+def write_archive(path, arrays: dict[str, bytes]):
+    """A weights file whose arrays are whatever bytes are given."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in arrays.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def npy(header: str, numbers: int = 12, version: bytes = b"\x01\x00") -> bytes:
+    """An npy file with a header of ours."""
+    text = header.encode("latin-1")
+    length = struct.pack("<H" if version == b"\x01\x00" else "<I", len(text))
+    return b"\x93NUMPY" + version + length + text + bytes(4 * numbers)
+
+
+USUAL = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "(" * 900,
+        "(" * 60_000,
+        "[" * 200 + "1" + "]" * 200 + "\n",
+        "-" * 900 + "1\n",
+        "'''",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)",
+        "{'descr': 'O', 'fortran_order': False, 'shape': (3, 4), }\n",
+        "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -4), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 150 + "), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), 'shape': (3, 4), }\n",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3, 4), }\n",
+        "{'descr': '\x1b[31m', 'fortran_order': False, 'shape': (3, 4), }\n",
+        "\0" * 100,
+        "",
+    ],
+    ids=lambda header: ascii(header)[:40],
+)
+def test_a_hostile_array_header_is_one_printable_line(tmp_path, header):
+    path = write_archive(tmp_path / "w.npz", {"kernel": npy(header), "bias": npy(USUAL + "\n")})
+    shapes = {"kernel": (3, 4), "bias": (3, 4)}
+    with pytest.raises(VoiceError, match=r"The weight 'kernel'|does not hold the weights") as caught:
+        read_weights(path, shapes)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+def test_only_the_format_version_that_is_written_is_read(tmp_path):
+    good, other = npy(USUAL + "\n"), npy(USUAL + "\n", version=b"\x02\x00")
+    assert read_weights(write_archive(tmp_path / "w.npz", {"kernel": good}), {"kernel": (3, 4)})["kernel"].sum() == 0
+    with pytest.raises(VoiceError, match="not an array that MyXTTS wrote"):
+        read_weights(write_archive(tmp_path / "w.npz", {"kernel": other}), {"kernel": (3, 4)})
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (1, 2, 3, 4), (0, 5)])
+@pytest.mark.parametrize("number_type", ["<f2", "<f4"])
+def test_every_header_that_numpy_writes_for_floats_is_read(tmp_path, shape, number_type):
+    stream = io.BytesIO()
+    np.save(stream, np.ones(shape, number_type))
+    path = write_archive(tmp_path / "w.npz", {"kernel": stream.getvalue()})
+    np.testing.assert_array_equal(read_weights(path, {"kernel": shape})["kernel"], np.ones(shape))
+
+
+def test_a_weights_file_far_larger_than_the_network_is_not_read(tmp_path):
+    path = tmp_path / "w.npz"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # sparse
+    with pytest.raises(VoiceError, match=r"it has 1,099,511,627,776 bytes"):
+        read_weights(path, SHAPES)
+
+
+def test_a_pipe_or_device_in_the_place_of_a_description_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "voice.json")
+    with pytest.raises(VoiceError, match=r"voice\.json: it is a pipe, not a regular file"):
+        read_description(tmp_path)
+    (tmp_path / "voice.json").unlink()
+    (tmp_path / "voice.json").symlink_to("/dev/zero")
+    with pytest.raises(VoiceError, match=r"voice\.json: it is a device, not a regular file"):
+        read_description(tmp_path)
+
+
+def test_an_enormous_description_is_not_read(tmp_path):
+    with (tmp_path / "voice.json").open("wb") as file:
+        file.truncate(1 << 40)  # sparse
+    with pytest.raises(VoiceError, match="it is larger than 64 MiB"):
+        read_description(tmp_path)
+
+
+@pytest.mark.parametrize("weights", ["pipe", "device"])
+def test_a_pipe_or_device_in_the_place_of_the_weights_is_refused_without_waiting(tmp_path, weights):
+    saved = save_voice(tmp_path / "voice", describe(), random_weights(describe()))
+    (saved / "weights.npz").unlink()
+    if weights == "pipe":
+        os.mkfifo(saved / "weights.npz")
+    else:
+        (saved / "weights.npz").symlink_to("/dev/zero")
+    with pytest.raises(VoiceError, match=r"weights\.npz"):
+        read_description(saved)

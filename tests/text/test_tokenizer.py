@@ -12,7 +12,7 @@ from myxtts.batch import BLANK_TOKEN, PADDING_TOKEN
 from myxtts.errors import TextError
 from myxtts.text import phonemes, tokenizer
 from myxtts.text.lexicon import Lexicon
-from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer, build_front_end, letters_notice, resolve_kind
+from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer, build_front_end, letters_notices, resolve_kind
 
 GRAPHEMES = FrontEnd("graphemes")
 KINDS = [
@@ -178,11 +178,11 @@ def test_auto_takes_phonemes_where_they_are_installed(monkeypatch):
 
 
 def test_letters_because_the_extra_is_missing_are_warned_about():
-    notice = letters_notice("auto", "graphemes")
+    (notice,) = letters_notices("auto", "graphemes")
     assert "letters instead of phonemes" in notice
     assert "pip install '.[phonemes]'" in notice
-    assert letters_notice("graphemes", "graphemes") is None
-    assert letters_notice("auto", "phonemes") is None
+    assert letters_notices("graphemes", "graphemes") == ()
+    assert letters_notices("auto", "phonemes") == ()
 
 
 def test_text_needs_no_tensorflow():

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from myxtts.data.manifest import read_splits
 from myxtts.errors import CheckpointError, ConfigError, MyXTTSError
+from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.synthesis.voice_folder import read_description
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from tests.data.tiny_corpus import make_corpus, write_metadata, write_tone
@@ -49,6 +52,28 @@ def test_new_symbols_start_fresh_and_known_ones_keep_their_rows(finished, tmp_pa
     known = old.corpus["symbols"].index("e")
     new = trainer.corpus.cache.symbols.to_list().index("e")
     np.testing.assert_array_equal(weights_of(trainer)[table][new], old.named_weights("average")[table][known])
+
+
+def test_a_voice_records_the_split_that_it_was_trained_with(corpus, finished):
+    split = read_description(finished / "voice").training_split
+    training, held_out = (manifest.utterances for manifest in read_splits(corpus, validation_share=0.2))
+    assert len(held_out) == split.num_held_out_clips > 0
+    assert all(split.was_held_out(each.id, each.text) for each in held_out)
+    assert all(split.was_trained_on(each.text) for each in training)
+    assert not any(split.was_held_out(each.id, each.text) for each in training)
+    assert split.is_complete
+
+
+@pytest.mark.parametrize("part", ["", "voice"])
+def test_texts_of_the_source_of_a_run_count_as_trained_on(corpus, finished, tmp_path, part):
+    make_corpus(tmp_path / "corpus", 12)
+    write_metadata(tmp_path / "corpus", {f"clip{number:03d}": f"number {number} is new" for number in range(12)})
+    trainer = start(tmp_path / "corpus", tmp_path / "run", finished / part)
+    split = TrainingSplit(**trainer.facts["training_split"])
+    first = read_splits(corpus, validation_share=0.2)[0].utterances[0]
+    assert split.was_trained_on(first.text)
+    assert split.is_complete
+    assert any(split.was_trained_on(f"number {number} is new") for number in range(12))
 
 
 def test_a_corpus_at_another_rate_and_in_another_language_is_prepared_for_the_source(finished, tmp_path):
