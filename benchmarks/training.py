@@ -177,6 +177,7 @@ def measure_plans(folder: Path) -> dict:
     import tensorflow as tf
 
     from benchmarks.flops import training_flops
+    from myxtts.runtime.device import usable_cores
 
     default = Contender(folder / "default")
     others = {
@@ -220,7 +221,7 @@ def measure_plans(folder: Path) -> dict:
         "flops_share_useful": statistics.median(shares) * useful,
         "parameters": trainer.state.layout.size,
         "busy_cores": statistics.median(default.busy_cores),
-        "cores": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count(),
+        "cores": usable_cores(),
         "_busy_cores": default.busy_cores,
         "_ratios": ratios,
         "_gflops": (statistics.median(products) / 1e9, flops / 1e9),

@@ -20,7 +20,13 @@ SCRIPTS = {
     "utilities/diagnose_retracing.py": "diagnose retracing",
     "utilities/diagnose_gpu_bottleneck.py": "diagnose bottleneck",
 }
+LONG = "n" * 300
+"""No file system takes a name of this length."""
 MISTAKES = {
+    f"train --checkpoint-dir {LONG}": LONG,
+    f"train --init-from {LONG}": LONG,
+    f"voice list {LONG}": LONG,
+    f"corpus folder {LONG}": LONG,
     "corpus folder nowhere out": "nowhere",
     "prepare nowhere": "nowhere",
     "verify nowhere": "nowhere",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -123,20 +125,27 @@ def run_train(arguments: argparse.Namespace) -> int:
 
     config = load_config(arguments.config, overrides_of(arguments))
     from myxtts.training.preflight import check_network, make_run_folders
+    from myxtts.training.run_lock import RunLock
     from myxtts.training.transfer import settle_start
 
-    config = settle_start(config, arguments.reset_training)
     check_network(config)
     make_run_folders(config.training)
-    from myxtts.runtime.startup import start_tensorflow
+    with contextlib.ExitStack() as stack:
+        if (
+            "TF_CONFIG" not in os.environ
+        ):  # in a cluster only the chief locks the folder, and the trainer finds out who that is
+            stack.enter_context(RunLock(Path(config.training.checkpoint_dir)))
+        config = settle_start(config, arguments.reset_training)
+        check_network(config)
+        from myxtts.runtime.startup import start_tensorflow
 
-    start_tensorflow()
-    from myxtts.training.trainer import XTTSTrainer
+        start_tensorflow()
+        from myxtts.training.trainer import XTTSTrainer
 
-    evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
-    trainer = XTTSTrainer(config, evaluate=evaluate, starts_anew=arguments.reset_training)
-    summary = trainer.train()
-    trainer.display.table("What was measured", summary.rows())
+        evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
+        trainer = XTTSTrainer(config, evaluate=evaluate, starts_anew=arguments.reset_training)
+        summary = trainer.train()
+        trainer.display.table("What was measured", summary.rows())
     return 0
 
 

@@ -6,6 +6,7 @@ Voices are untrusted: what they say is shown without control characters, and nev
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,7 +86,7 @@ def list_voices(folders: Sequence[Path]) -> int:
     from myxtts.synthesis.voice_folder import bundled_voice, find_voices
 
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise VoiceError(f"{folder} is not a folder. Expected folders that hold voices.")
     found = [voice for folder in folders or [Path()] for voice in find_voices(folder)]
     rows = [("bundled", bundled_voice())] if not folders else []

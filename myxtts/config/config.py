@@ -90,8 +90,8 @@ class DataConfig:
     max_text_length: PositiveInt = 200
     """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
     max_mel_frames: Auto | PositiveInt = 800
-    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 becomes more where 12 seconds have more
-    frames (a hop under 15 ms). Auto: from the corpus's statistics."""
+    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 frames of 16 ms hold
+    12.8 seconds. Auto: from the corpus's statistics."""
     batch_size: Auto | PositiveInt = 32
     """Clips a batch. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
     than 16 (docs/training.md). Auto: measured with auto_tune_performance: true, else 32."""

@@ -52,7 +52,7 @@ def build_folder_corpus(
     """
     language = resolve_language(language)
     source = Path(folder).resolve()
-    if not source.is_dir():
+    if not os.path.isdir(source):
         raise CorpusError(f"The folder of recordings does not exist. Received: {folder}.")
     target = source if out is None else Path(out).resolve()
     if out is None and (source / "metadata.csv").exists():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from myxtts.audio.mel import MelSpec, num_frames
 from myxtts.config.config import DataConfig
 from myxtts.data.cache import Cache
 from myxtts.data.manifest import Rejection
@@ -15,9 +14,6 @@ from myxtts.data.plan import fitting_clips, plan_kind
 
 LONG_TEXT = "longer than max_text_length"
 LONG_CLIP = "longer than max_mel_frames"
-USUAL_MAX_MEL_FRAMES = DataConfig().max_mel_frames
-FITTING_SECONDS = 12
-"""Clips of this length fit the usual limit at every rate and hop; LJSpeech and most read corpora stay below it."""
 
 
 def usable_clips(cache: Cache, max_text_length: int, max_mel_frames: int) -> tuple[np.ndarray, list[Rejection]]:
@@ -38,17 +34,9 @@ def resolved_max_mel_frames(
     cache: Cache, configured: int | str, max_text_length: int, plan_kind: str = "packed"
 ) -> int:
     """`data.max_mel_frames` as a number; `auto` is derived from the lengths of the clips whose text fits."""
-    if configured == USUAL_MAX_MEL_FRAMES:
-        return usual_max_mel_frames(cache.mel)
     if configured != "auto":
         return configured
     return automatic_max_mel_frames(cache.frame_counts[cache.token_counts <= max_text_length], plan_kind)
-
-
-def usual_max_mel_frames(mel: MelSpec) -> int:
-    """The usual limit, or the multiple of 32 frames that holds `FITTING_SECONDS` where frames are too short for it."""
-    needed = num_frames(FITTING_SECONDS * mel.sample_rate, mel)
-    return max(USUAL_MAX_MEL_FRAMES, _multiple_of_32(needed))
 
 
 def describe_sound(cache: Cache, config: DataConfig, recorded_rates: np.ndarray) -> str:

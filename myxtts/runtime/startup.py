@@ -14,7 +14,8 @@ NOTICES = (
 """Lines that TensorFlow's C++ side writes on every start, before its log level is known to it."""
 
 FILTER = """
-import os, re, sys
+import os, re, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process also
 notices = re.compile(os.fsencode(sys.argv[1]))
 for line in sys.stdin.buffer:
     if not notices.search(line):

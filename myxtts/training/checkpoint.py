@@ -143,7 +143,7 @@ def folder_of_step(folder: Path, step: int) -> Path:
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """Finished checkpoint folders, oldest first."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, it raises nothing for a name that is too long
         return []
     return sorted(path for path in folder.iterdir() if _FOLDER.match(path.name) and (path / STATE_NAME).is_file())
 
@@ -208,9 +208,9 @@ def best_state(folder: Path) -> dict[str, Any] | None:
 
 def resolve_checkpoint(path: Path) -> Path:
     """A checkpoint folder from what a user names: the folder itself, or a run's folder (its best, else its newest)."""
-    if (path / STATE_NAME).is_file():
+    if os.path.isfile(path / STATE_NAME):
         return path
-    if (path / BEST_NAME / STATE_NAME).is_file():
+    if os.path.isfile(path / BEST_NAME / STATE_NAME):
         return path / BEST_NAME
     newest = newest_checkpoint(path)
     if newest is None:

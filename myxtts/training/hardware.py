@@ -17,7 +17,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
 from myxtts.models.compiled import allow_xla
 from myxtts.models.convolution import convolution_path
-from myxtts.runtime.device import instruction_set
+from myxtts.runtime.device import instruction_set, usable_cores
 from myxtts.training.cluster import Cluster, Result, check_agreement, in_turn, meet, read_cluster
 
 XLA_FAILS_FROM_CAPABILITY = (12, 0)
@@ -94,7 +94,11 @@ class Hardware:
         return dataclasses.replace(config, checkpoint_dir=folder, tensorboard_log_dir=None)
 
 
-def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | None = None) -> Hardware:
+def set_up_hardware(
+    config: TrainingConfig,
+    strategy: tf.distribute.Strategy | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Hardware:
     """Configure TensorFlow for this run. `strategy` replaces the choice by `device` and TF_CONFIG."""
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -104,13 +108,14 @@ def set_up_hardware(config: TrainingConfig, strategy: tf.distribute.Strategy | N
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     graph_mode = config.enable_graph_mode and not config.enable_eager_debug
     capabilities = [_compute_capability(gpu) for gpu in gpus]
-    if any(capability >= XLA_FAILS_FROM_CAPABILITY for capability in capabilities):
-        _check_gpu_runs(gpus[0].name)
+    for gpu, capability in zip(gpus, capabilities, strict=True):
+        if capability >= XLA_FAILS_FROM_CAPABILITY:
+            _check_gpu_runs(gpu.name.removeprefix("/physical_device:"), announce or (lambda line: None))
     xla = choose_xla(config.enable_xla_compilation, capabilities, graph_mode)
     allow_xla(xla.compiles_parts)
     cluster = read_cluster() if strategy is None else None
     strategy = strategy or _strategy(gpus, cluster)
-    names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({os.cpu_count()} cores)"]
+    names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({usable_cores()} cores)"]
     replicas = strategy.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")
     if cluster is not None:
@@ -155,11 +160,10 @@ def choose_xla(setting: bool | str, capabilities: Sequence[tuple[int, int]], gra
     return XlaChoice(setting is True or bool(capabilities), True)
 
 
-def _check_gpu_runs(name: str) -> None:
-    """Run one operation on the GPU in a child process, because a card without kernels can abort its process."""
-    code = (
-        "import tensorflow as tf\nwith tf.device('GPU:0'): tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).numpy()"
-    )
+def _check_gpu_runs(name: str, announce: Callable[[str], None]) -> None:
+    """Run one operation on a GPU (`GPU:1`) in a child process, because a card without kernels can abort its process."""
+    announce(f"Trying {name} in a child process; its kernels may be compiled first, which can take minutes.")
+    code = f"import tensorflow as tf\nwith tf.device('{name}'): tf.linalg.matmul(tf.eye(8), tf.eye(8)).numpy()"
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     try:
         done = subprocess.run(
@@ -170,7 +174,7 @@ def _check_gpu_runs(name: str) -> None:
         is_working = False
     if not is_working:
         raise ConfigError(
-            f"{name.removeprefix('/physical_device:')} cannot run the kernels of TensorFlow {tf.__version__}: a matrix product "
+            f"{name} cannot run the kernels of TensorFlow {tf.__version__}: a matrix product "
             "in a child process failed. Use NVIDIA's TensorFlow container, a GPU of compute capability below 12.0, or "
             "--device cpu."
         )

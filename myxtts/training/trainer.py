@@ -72,7 +72,7 @@ class XTTSTrainer:
         self.clock = StepClock()
         self._evaluate = evaluate
         with self.timers.stage("device"):
-            self.hardware: Hardware = set_up_hardware(config.training, strategy)
+            self.hardware: Hardware = set_up_hardware(config.training, strategy, self.display.line)
         self.place = Place()
         self._to_close = contextlib.ExitStack()
         try:

@@ -6,6 +6,7 @@ The new network may have other symbols, languages or speakers. No TensorFlow her
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ class Origin:
 def locate_origin(init_from: str) -> Path:
     """The voice folder or checkpoint folder that `init_from` names."""
     path = bundled_voice() if init_from == BUNDLED else Path(init_from)
-    return path if (path / DESCRIPTION_NAME).is_file() else resolve_checkpoint(path)
+    return path if os.path.isfile(path / DESCRIPTION_NAME) else resolve_checkpoint(path)
 
 
 def read_origin(init_from: str) -> Origin:

@@ -17,7 +17,6 @@ from myxtts.data.limits import (
     describe_sound,
     resolved_max_mel_frames,
     usable_clips,
-    usual_max_mel_frames,
 )
 from myxtts.data.statistics import dropped_by, get_statistics, length_statistics, settings_to_paste
 from myxtts.data.statistics_charts import histogram_lines, save_histograms
@@ -81,22 +80,14 @@ def test_a_far_outlier_does_not_decide_the_automatic_limit():
 
 def test_a_number_is_taken_as_it_is(cache):
     assert resolved_max_mel_frames(cache, 321, 200) == 321
-
-
-def test_the_promised_limit_holds_at_sixteen_kilohertz():
-    assert usual_max_mel_frames(MelSpec(16000)) == DataConfig().max_mel_frames == 800
+    short = dataclasses.replace(cache, mel=MelSpec(24000, n_fft=1200, win_length=1200, hop_length=300))
+    assert resolved_max_mel_frames(short, 800, 200) == 800
 
 
 @pytest.mark.parametrize("sample_rate", [8000, 11025, 16000, 22050, 24000, 44100, 48000])
 def test_twelve_seconds_fit_the_usual_limit_at_every_rate(sample_rate):
     mel = MelSpec.from_config(DataConfig(), sample_rate)
-    assert num_frames(12 * sample_rate, mel) <= usual_max_mel_frames(mel)
-
-
-def test_the_usual_limit_grows_with_short_frames_and_another_number_is_exact(cache):
-    short = dataclasses.replace(cache, mel=MelSpec(24000, n_fft=1200, win_length=1200, hop_length=300))
-    assert resolved_max_mel_frames(short, 800, 200) == 992
-    assert resolved_max_mel_frames(short, 801, 200) == 801
+    assert num_frames(12 * sample_rate, mel) <= DataConfig().max_mel_frames == 800
 
 
 def test_the_sound_is_described_with_what_the_limits_drop(cache):

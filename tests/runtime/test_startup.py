@@ -36,3 +36,13 @@ def test_last_lines_of_a_tensorflow_that_aborts_are_shown():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
     assert "compiled to use AVX" in done.stderr
+
+
+def test_ctrl_c_while_tensorflow_starts_leaves_the_filter_silent():
+    code = (
+        "import os, signal, time; from myxtts.runtime import startup; "
+        "startup._import_tensorflow = lambda: (time.sleep(0.5), os.killpg(0, signal.SIGINT), time.sleep(5)); "
+        "exec('try:\\n startup.start_tensorflow()\\nexcept KeyboardInterrupt: pass')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -31,8 +31,10 @@ def test_xla_stays_off_where_it_would_abort_the_process():
 
 def test_gpu_whose_kernels_do_not_run_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr(hardware.sys, "executable", "/bin/false")
-    with pytest.raises(ConfigError, match=r"GPU:0 cannot run the kernels.*--device cpu"):
-        hardware._check_gpu_runs("/physical_device:GPU:0")
+    lines = []
+    with pytest.raises(ConfigError, match=r"GPU:1 cannot run the kernels.*--device cpu"):
+        hardware._check_gpu_runs("GPU:1", lines.append)
+    assert "Trying GPU:1" in lines[0]
 
 
 def test_changed_hardware_is_reported_on_resume(make_trainer):
