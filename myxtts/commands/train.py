@@ -128,6 +128,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     from myxtts.training.run_lock import RunLock
     from myxtts.training.transfer import settle_start
 
+    config = settle_start(config, arguments.reset_training)
     check_network(config)
     make_run_folders(config.training)
     with contextlib.ExitStack() as stack:
@@ -135,8 +136,6 @@ def run_train(arguments: argparse.Namespace) -> int:
             "TF_CONFIG" not in os.environ
         ):  # in a cluster only the chief locks the folder, and the trainer finds out who that is
             stack.enter_context(RunLock(Path(config.training.checkpoint_dir)))
-        config = settle_start(config, arguments.reset_training)
-        check_network(config)
         from myxtts.runtime.startup import start_tensorflow
 
         start_tensorflow()
