@@ -55,6 +55,14 @@ def test_every_sentence_is_spoken_once_for_each_seed(sentences):
     assert sorted(voice.asked) == sorted((text, seed) for text in TEXTS for seed in range(3))
 
 
+def test_speaking_reports_progress_before_the_first_sentence_and_at_least_every_16(sentences):
+    calls = []
+    evaluate(
+        sentences, seeds=10, metrics=("failed",), progress=lambda stage, done, total: calls.append((stage, done, total))
+    )
+    assert [call for call in calls if call[0] == "speaking"] == [("speaking", done, 40) for done in (0, 16, 32, 40)]
+
+
 def test_sentences_without_recordings_are_measured_by_sound_and_recogniser_alone(sentences):
     unrecorded = [dataclasses.replace(each, recording=None) for each in sentences]
     evaluation = evaluate(unrecorded, metrics=("cer", "failed"))
