@@ -28,6 +28,7 @@ import numpy as np
 import myxtts
 from myxtts.audio.files import resample, write_audio
 from myxtts.errors import EvaluationError
+from myxtts.evaluation import INSTALL_LINE
 
 RECOGNISER_RATE = 16000
 """Hz of the files that recognisers are given."""
@@ -57,7 +58,7 @@ class PocketsphinxRecogniser:
         if importlib.util.find_spec("pocketsphinx") is None:
             raise EvaluationError(
                 "The default recogniser is not installed. Expected: the package pocketsphinx. "
-                "Try `pip install pocketsphinx`, or --recogniser-command, or leave out the metrics cer and wer."
+                f"Run {INSTALL_LINE}, or use --recogniser-command, or leave out the metrics cer and wer."
             )
         self._workers = workers or os.cpu_count() or 1
 

@@ -61,7 +61,9 @@ def test_pocketsphinx_understands_recordings_alike_in_any_order_and_number_of_pr
 
 def test_a_missing_pocketsphinx_is_named_with_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EvaluationError, match="pip install pocketsphinx"):
+    with pytest.raises(
+        EvaluationError, match=r"the package pocketsphinx.*`pip install '\.\[evaluate\]'` in the project folder"
+    ):
         PocketsphinxRecogniser()
 
 
