@@ -67,6 +67,13 @@ def test_a_missing_pocketsphinx_is_named_with_the_line_that_installs_it(monkeypa
         PocketsphinxRecogniser()
 
 
+def test_the_recognizer_starts_one_process_per_usable_core(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda process: [3, 5, 7], raising=False)
+    assert PocketsphinxRecogniser()._workers == 3
+
+
 def test_a_recognizer_process_that_dies_is_named_with_its_exit_code(monkeypatch, capfd):
     pytest.importorskip("pocketsphinx")
     monkeypatch.setattr("myxtts.evaluation.recognise.WORKER_MODULE", "myxtts.no_such_module")
