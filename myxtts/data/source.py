@@ -17,6 +17,8 @@ from myxtts.data.manifest import Rejection, Utterance, read_splits
 from myxtts.errors import CorpusError
 
 MISSING_BYTES = -1
+SAME_ID_PREFIX = "validation/"
+"""Of validation clips in a folder of their own whose id a training clip has, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ def read_source(config: DataConfig, folder: str | Path | None = None) -> Source:
     if held_out.folder != train.folder:  # two folders may use the same names for different clips
         taken = {one.id for one in training_clips}
         validation_clips = [
-            dataclasses.replace(one, id=f"validation/{one.id}") if one.id in taken else one for one in validation_clips
+            dataclasses.replace(one, id=SAME_ID_PREFIX + one.id) if one.id in taken else one for one in validation_clips
         ]
     else:  # one list names a clip that the other one holds out: what is held out must not be trained on
         held_out_ids = {one.id for one in validation_clips}

@@ -26,8 +26,8 @@ from myxtts.evaluation.recognise import Recogniser
 from myxtts.evaluation.sentences import Sentence, sentences_of
 from myxtts.evaluation.shares import ClipRows, clip_shares
 
-SPOKEN_TOGETHER = 48
-"""Sentences handed to the voice at once: it sorts them by length and speaks several in one batch."""
+SPOKEN_TOGETHER = 16
+"""Sentences handed to the voice at once, two of its batches; progress is reported after each such group."""
 TIMED_SENTENCES = 10
 """Sentences that are spoken one at a time, twice, for the real-time factor; the second time counts, when all is compiled."""
 SOURCES = ("", "_recordings", "_vocoded")
@@ -264,6 +264,8 @@ class Evaluator:
             groups.setdefault((sentence.language, _speaker_of(sentence, voice)), []).append(number)
         spoken: list[np.ndarray] = [np.zeros(0, np.float32)] * len(jobs)
         done = 0
+        if progress is not None:
+            progress("speaking", done, len(jobs))
         for (language, speaker), numbers in groups.items():
             for start in range(0, len(numbers), SPOKEN_TOGETHER):
                 part = numbers[start : start + SPOKEN_TOGETHER]

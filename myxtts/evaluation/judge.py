@@ -6,7 +6,6 @@ compared. A judge loads the models of its metrics when it is made and can be use
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from myxtts.evaluation.naturalness import NaturalnessJudge
 from myxtts.evaluation.recognise import PocketsphinxRecogniser, Recogniser
 from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import SpeakerEncoder
+from myxtts.runtime.device import usable_cores
 
 METRICS = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 HEARD_LANGUAGES = ("en",)
@@ -107,7 +107,7 @@ class Judge:
             return self._measure(judged[number], clips[number], sentence, recording, mel, characters_per_second)
 
         measured = []
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             for clip in pool.map(measure, range(len(clips))):
                 measured.append(clip)
                 tell("measuring", len(measured))

@@ -14,6 +14,7 @@ import numpy as np
 
 from myxtts.audio.files import resample
 from myxtts.errors import EvaluationError
+from myxtts.evaluation import INSTALL_LINE
 
 DNSMOS_RATE = 16000
 WINDOW_SAMPLES = 144_160
@@ -30,7 +31,7 @@ class NaturalnessJudge:
         if missing:
             raise EvaluationError(
                 f"DNSMOS needs packages that are not installed: {', '.join(missing)}. "
-                f"Try `pip install {' '.join(missing)}`, or leave out the metric dnsmos."
+                f"Run {INSTALL_LINE}, or leave out the metric dnsmos."
             )
         import onnxruntime
         from speechmos import dnsmos

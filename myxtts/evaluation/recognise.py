@@ -28,6 +28,8 @@ import numpy as np
 import myxtts
 from myxtts.audio.files import resample, write_audio
 from myxtts.errors import EvaluationError
+from myxtts.evaluation import INSTALL_LINE
+from myxtts.runtime.device import usable_cores
 
 RECOGNISER_RATE = 16000
 """Hz of the files that recognisers are given."""
@@ -57,9 +59,9 @@ class PocketsphinxRecogniser:
         if importlib.util.find_spec("pocketsphinx") is None:
             raise EvaluationError(
                 "The default recogniser is not installed. Expected: the package pocketsphinx. "
-                "Try `pip install pocketsphinx`, or --recogniser-command, or leave out the metrics cer and wer."
+                f"Run {INSTALL_LINE}, or use --recogniser-command, or leave out the metrics cer and wer."
             )
-        self._workers = workers or os.cpu_count() or 1
+        self._workers = workers or usable_cores()
 
     def recognise(
         self, clips: Sequence[np.ndarray], sample_rate: int, progress: Callable[[int], None] | None = None

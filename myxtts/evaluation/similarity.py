@@ -20,6 +20,7 @@ import numpy as np
 
 from myxtts.audio.files import resample
 from myxtts.errors import EvaluationError
+from myxtts.evaluation import INSTALL_LINE
 
 ENCODER_RATE = 16000
 SHORTEST_SPEECH = 1600
@@ -32,8 +33,8 @@ class SpeakerEncoder:
     def __init__(self) -> None:
         if any(importlib.util.find_spec(package) is None for package in ("resemblyzer", "torch")):
             raise EvaluationError(
-                "Speaker similarity needs the packages resemblyzer and torch. Try `pip install resemblyzer torch==2.13.0`, "
-                "or leave out the metric similarity."
+                f"Speaker similarity needs the packages resemblyzer and torch. Run {INSTALL_LINE}, or leave out the metric "
+                "similarity."
             )
         with _modules_of_its_time(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own deprecated calls: nothing that a user of ours could mend

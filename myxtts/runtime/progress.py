@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,10 +20,22 @@ BAR_SECONDS = 0.1
 """Between two updates of the bar: calls may come thousands of times per second."""
 
 
+@dataclass
+class _Stage:
+    """When a stage began, and how far it is."""
+
+    first_done: int
+    started_at: float
+    done: int
+    has_open_line: bool = False
+    """Whether it printed a line before its end."""
+
+
 class LineProgress:
     """Prints one line per `every_seconds` with the stage, done / total, the time left and a note.
 
-    A stage that takes less time prints nothing; a stage that printed a line prints its end too.
+    Stages may alternate (training, validating): each continues where it was, and starts again when `done` goes back.
+    Work that takes less time prints nothing; a stage that printed a line prints its end too.
     """
 
     def __init__(
@@ -32,9 +45,8 @@ class LineProgress:
         clock: Callable[[], float] = time.monotonic,
     ):
         self._write_line, self._every_seconds, self._clock = write_line, every_seconds, clock
-        self._stage: str | None = None
-        self._first_done, self._started_at, self._written_at = 0, 0.0, 0.0
-        self._has_written = False
+        self._stages: dict[str, _Stage] = {}
+        self._written_at = clock()
 
     def announce(self, line: str) -> None:
         """Print a line of its own."""
@@ -43,15 +55,15 @@ class LineProgress:
     def __call__(self, stage: str, done: int, total: int | None, note: str = "") -> None:
         """Report that `done` of `total` (None: unknown) are done; `note` is added to the line, e.g. the loss."""
         now = self._clock()
-        if stage != self._stage:
-            self._stage, self._first_done, self._started_at, self._written_at = stage, done, now, now
-            self._has_written = False
-        is_end = done == total and self._has_written
-        if not is_end and now - self._written_at < self._every_seconds:
+        if stage not in self._stages or done < self._stages[stage].done:
+            self._stages[stage] = _Stage(done, now, done)
+        state = self._stages[stage]
+        state.done = done
+        is_end = done == total
+        if not (is_end and state.has_open_line) and now - self._written_at < self._every_seconds:
             return
-        self._written_at, self._has_written = now, not is_end
-        elapsed = now - self._started_at
-        self._write_line(progress_line(stage, done, total, self._first_done, elapsed, note))
+        self._written_at, state.has_open_line = now, not is_end
+        self._write_line(progress_line(stage, done, total, state.first_done, now - state.started_at, note))
 
 
 class BarProgress:
@@ -108,10 +120,11 @@ def progress_line(stage: str, done: int, total: int | None, first_done: int, ela
     parts = [f"{done:,}" if total is None else f"{done:,} of {total:,}"]
     if total:
         parts[0] += f" ({100 * done // total} %)"
-    if total is not None and done == total:
-        parts.append(f"took {duration(elapsed_seconds)}")
-    elif total is not None and done > first_done:
-        parts.append(f"{duration((total - done) * elapsed_seconds / (done - first_done))} left")
+    if total is not None and done > first_done:
+        if done == total:
+            parts.append(f"took {duration(elapsed_seconds)}")
+        else:
+            parts.append(f"{duration((total - done) * elapsed_seconds / (done - first_done))} left")
     if note:
         parts.append(note)
     return f"{stage}: {', '.join(parts)}"

@@ -58,6 +58,10 @@ _INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.){1,9}[^\W\d_])(?![\w.])")
 _OTHER_DOT = re.compile(r"(?<!\d)\.|\.(?!\d)")
 
 
+class EspeakLoadError(TextError):
+    """espeak-ng is installed, but its library cannot be loaded."""
+
+
 class _Engine:
     """One espeak-ng library set to one language."""
 
@@ -211,9 +215,7 @@ def _engine_of(voice_code: str) -> _Engine:
 def _new_library() -> Any:
     """A fresh espeak-ng of its own: phonemizer loads a copy of the library for each wrapper."""
     if not is_installed():
-        raise TextError(
-            f"Phonemes need espeak-ng, which is not installed. Run {INSTALL_LINE} (GPL), or use text_symbols: graphemes."
-        )
+        raise TextError(f"Phonemes need espeak-ng, which is not installed. Run {INSTALL_LINE} (GPL).")
     try:
         import espeakng_loader
         from phonemizer.backend.espeak.wrapper import EspeakWrapper
@@ -222,10 +224,10 @@ def _new_library() -> Any:
         EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
         return EspeakWrapper()
     except (ImportError, RuntimeError, AttributeError) as error:
-        raise TextError(_cannot_load(error)) from error
+        raise EspeakLoadError(_cannot_load(error)) from error
     except OSError as error:
         if error.errno is None:  # the dynamic linker's message: a library for another machine, or a damaged one
-            raise TextError(_cannot_load(error)) from error
+            raise EspeakLoadError(_cannot_load(error)) from error
         raise TextError(
             "espeak-ng cannot be started: a copy of its library could not be made or loaded "
             f"({error.strerror or error}). Make room in {_temporary_folder()}, or name another folder: TMPDIR=FOLDER."
@@ -236,7 +238,7 @@ def _cannot_load(error: Exception) -> str:
     cause = " ".join(str(error).split()).rstrip(".")
     return (
         f"espeak-ng is installed but cannot be loaded ({cause}). Install it again: "
-        f"{INSTALL_LINE}, with --force-reinstall; or set data.text_symbols: graphemes."
+        f"{INSTALL_LINE}, with --force-reinstall."
     )
 
 

@@ -132,7 +132,7 @@ class FrontEnd:
             "num2words": importlib.metadata.version("num2words"),
             "unicode": unicodedata.unidata_version,
             "lexicon": self.lexicon.digest() if self.lexicon else None,
-            "espeak": phonemes.espeak_version() if self.kind == "phonemes" else None,
+            "espeak": _espeak_version() if self.kind == "phonemes" else None,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -148,6 +148,14 @@ class FrontEnd:
         if not is_lexicon or set(content) != {"kind", "lexicon"}:
             raise TextError(f"A front end has a kind and a lexicon (word: phonemes). Received: {content!r:.100}.")
         return cls(kind=content["kind"], lexicon=Lexicon(lexicon) if lexicon else None)
+
+
+def _espeak_version() -> str:
+    """The version for the fingerprint of a corpus, which can also be prepared without espeak-ng; a voice cannot be changed."""
+    try:
+        return phonemes.espeak_version()
+    except phonemes.EspeakLoadError as error:
+        raise TextError(f"{error} Or set data.text_symbols: graphemes to train on letters.") from error
 
 
 def letters_notices(text_symbols: str, kind: Kind) -> tuple[str, ...]:

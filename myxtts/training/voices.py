@@ -16,6 +16,7 @@ from myxtts.config.load import parse_config
 from myxtts.data.cache import Cache
 from myxtts.data.manifest import read_notices
 from myxtts.data.recordings import RecordingTable
+from myxtts.data.source import SAME_ID_PREFIX
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
@@ -53,16 +54,23 @@ def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder:
         "licence": licence,
         "attribution": attribution,
         "content_id": cache.content_id,
-        "training_split": asdict(_split_of(cache)),
+        "training_split": asdict(_split_of(cache, has_own_folder=config.val_data is not None)),
     }
 
 
-def _split_of(cache: Cache) -> TrainingSplit:
+def _split_of(cache: Cache, has_own_folder: bool) -> TrainingSplit:
+    """The split of a corpus; held-out clips from a folder of their own (`data.val_data`) are recorded by their ids there."""
     training, held_out = np.flatnonzero(~cache.is_validation).tolist(), np.flatnonzero(cache.is_validation).tolist()
+    taken = {cache.ids[clip] for clip in training} if has_own_folder else set()
+
+    def original_id(clip: int) -> str:
+        original = cache.ids[clip].removeprefix(SAME_ID_PREFIX)
+        return original if original in taken else cache.ids[clip]
+
     return TrainingSplit.of(
         cache.content_id,
         (cache.texts[clip] for clip in training),
-        ((cache.ids[clip], cache.texts[clip]) for clip in held_out),
+        ((original_id(clip), cache.texts[clip]) for clip in held_out),
     )
 
 
@@ -80,8 +88,9 @@ def _split_before(saved: Checkpoint | None, init_from: str | None) -> TrainingSp
         if (path / DESCRIPTION_NAME).is_file():
             return read_description(path).training_split
         saved = load_checkpoint(path)
-    recorded = saved.corpus.get("training_split")  # checkpoints of 0.1.0 have none
-    return None if recorded is None else TrainingSplit(**recorded)
+    if "training_split" not in saved.corpus:  # checkpoints of 0.1.0 have none
+        return None
+    return TrainingSplit(**saved.corpus["training_split"])
 
 
 def export_voice(

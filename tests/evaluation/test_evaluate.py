@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -53,6 +54,28 @@ def test_every_sentence_is_spoken_once_for_each_seed(sentences):
     voice = MadeUpVoice()
     evaluate(sentences, voice, seeds=3, metrics=("cer",))
     assert sorted(voice.asked) == sorted((text, seed) for text in TEXTS for seed in range(3))
+
+
+def test_speaking_reports_progress_before_the_first_sentence_and_at_least_every_16(sentences):
+    calls = []
+    evaluate(
+        sentences, seeds=10, metrics=("failed",), progress=lambda stage, done, total: calls.append((stage, done, total))
+    )
+    assert [call for call in calls if call[0] == "speaking"] == [("speaking", done, 40) for done in (0, 16, 32, 40)]
+
+
+def test_clips_are_measured_on_the_usable_cores(sentences, monkeypatch):
+    counts = []
+
+    def note(max_workers):
+        counts.append(max_workers)
+        return ThreadPoolExecutor(max_workers)
+
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda process: [3, 5, 7], raising=False)
+    monkeypatch.setattr("myxtts.evaluation.judge.ThreadPoolExecutor", note)
+    evaluate(sentences, metrics=("failed",))
+    assert set(counts) == {3}
 
 
 def test_sentences_without_recordings_are_measured_by_sound_and_recogniser_alone(sentences):

@@ -57,10 +57,8 @@ def test_noise_lowers_dnsmos(clips):
     assert judge.score(np.zeros(0, np.float32), rate) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("model", "line"), [(SpeakerEncoder, "pip install resemblyzer"), (NaturalnessJudge, "pip install speechmos")]
-)
-def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch, model, line):
+@pytest.mark.parametrize(("model", "package"), [(SpeakerEncoder, "resemblyzer"), (NaturalnessJudge, "speechmos")])
+def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch, model, package):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EvaluationError, match=line):
+    with pytest.raises(EvaluationError, match=rf"{package}.*`pip install '\.\[evaluate\]'` in the project folder"):
         model()

@@ -61,8 +61,17 @@ def test_pocketsphinx_understands_recordings_alike_in_any_order_and_number_of_pr
 
 def test_a_missing_pocketsphinx_is_named_with_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EvaluationError, match="pip install pocketsphinx"):
+    with pytest.raises(
+        EvaluationError, match=r"the package pocketsphinx.*`pip install '\.\[evaluate\]'` in the project folder"
+    ):
         PocketsphinxRecogniser()
+
+
+def test_the_recognizer_starts_one_process_per_usable_core(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda process: [3, 5, 7], raising=False)
+    assert PocketsphinxRecogniser()._workers == 3
 
 
 def test_a_recognizer_process_that_dies_is_named_with_its_exit_code(monkeypatch, capfd):

@@ -59,10 +59,44 @@ def test_each_stage_has_its_own_time():
     progress("second", 0, 10)
     clock.seconds += 9
     progress("second", 5, 10)
-    assert lines == []
-    clock.seconds += 1
-    progress("second", 5, 10)
-    assert lines == ["second: 5 of 10 (50 %), 10 s left"]
+    assert lines == ["second: 5 of 10 (50 %), 9 s left"]
+
+
+def test_stages_that_alternate_print_lines_and_keep_their_speed():
+    progress, lines, clock = lines_and_clock()
+    for done in range(0, 40, 4):
+        for step in range(done, done + 4):
+            progress("training", step, 400)
+            clock.seconds += 1
+        for batch in range(2):
+            progress("validating", batch, None)
+            clock.seconds += 0.5
+    assert lines == [
+        "training: 8 of 400 (2 %), 8 min 10 s left",
+        "training: 16 of 400 (4 %), 8 min 0 s left",
+        "training: 24 of 400 (6 %), 7 min 50 s left",
+        "training: 32 of 400 (8 %), 7 min 40 s left",
+    ]
+
+
+def test_a_stage_that_begins_again_is_timed_from_its_new_beginning():
+    progress, lines, clock = lines_and_clock()
+    for _ in range(2):
+        progress("speaking", 0, 4)
+        clock.seconds += 10
+        progress("speaking", 2, 4)
+        clock.seconds += 5
+        progress("speaking", 4, 4)
+        progress("timing", 0, 1)
+    assert lines == ["speaking: 2 of 4 (50 %), 10 s left", "speaking: 4 of 4 (100 %), took 15 s"] * 2
+
+
+def test_a_stage_first_seen_at_its_end_claims_no_time():
+    progress, lines, clock = lines_and_clock()
+    clock.seconds += 10
+    progress("checking", 4, 4)
+    progress("checking", 4, 4)
+    assert lines == ["checking: 4 of 4 (100 %)"]
 
 
 def test_what_an_earlier_run_did_does_not_count_into_the_speed():
@@ -78,7 +112,6 @@ def test_an_unknown_total_and_nothing_done_give_no_time_left():
     progress("waiting", 0, None)
     clock.seconds += 2
     progress("waiting", 3, None)
-    clock.seconds += 2
     progress("decoding", 0, 5)
     clock.seconds += 2
     progress("decoding", 0, 5)

@@ -12,9 +12,11 @@ import unicodedata
 import pytest
 
 from myxtts.errors import TextError
+from myxtts.synthesis.checks import check_front_end
 from myxtts.text import phonemes
 from myxtts.text.lexicon import Lexicon, load_lexicon
 from myxtts.text.pauses import is_speakable
+from myxtts.text.tokenizer import FrontEnd
 
 needs_espeak = pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
 
@@ -157,6 +159,17 @@ def test_an_espeak_that_cannot_be_loaded_is_one_clear_line(monkeypatch, failure)
         phonemes._new_library()
     assert str(failure) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_espeak_that_cannot_be_loaded_can_be_avoided_for_a_corpus_but_not_for_a_voice(monkeypatch):
+    monkeypatch.setattr(phonemes, "is_installed", lambda: True)
+    monkeypatch.setitem(sys.modules, "espeakng_loader", None)
+    phonemes.espeak_version.cache_clear()
+    front_end = FrontEnd("phonemes")
+    with pytest.raises(TextError, match=r"--force-reinstall\. Or set data\.text_symbols: graphemes"):
+        front_end.fingerprint()
+    with pytest.raises(TextError, match=r"--force-reinstall\.$"):
+        check_front_end(front_end)
 
 
 def test_an_espeak_package_that_cannot_be_imported_is_one_clear_line(monkeypatch):

@@ -64,6 +64,23 @@ def test_a_voice_records_the_split_that_it_was_trained_with(corpus, finished):
     assert split.is_complete
 
 
+def test_held_out_clips_of_another_folder_are_found_there_although_training_clips_have_their_ids(tmp_path):
+    from myxtts.commands.evaluate import _corpus_sentences
+
+    lines = make_corpus(tmp_path / "training", 12)
+    make_corpus(tmp_path / "other", 14)
+    held_out = {f"clip{number:03d}": f"new text {number}" for number in range(13)} | {"validation/a": "a folder"}
+    write_tone(tmp_path / "other" / "wavs" / "validation" / "a.wav")
+    write_metadata(tmp_path / "other", held_out)
+    config = small_config(tmp_path / "training", tmp_path / "run", {"val_data": str(tmp_path / "other")})
+    trainer = XTTSTrainer(config, display=quiet_display())
+    trainer.close()
+    split = TrainingSplit(**trainer.facts["training_split"])
+    assert split.num_held_out_clips == len(held_out)
+    assert {each.id for each in _corpus_sentences(tmp_path / "other", "en", split)} == set(held_out)
+    assert not any(split.was_held_out(clip, text) for clip, text in lines.items())
+
+
 @pytest.mark.parametrize("part", ["", "voice"])
 def test_texts_of_the_source_of_a_run_count_as_trained_on(corpus, finished, tmp_path, part):
     make_corpus(tmp_path / "corpus", 12)
