@@ -105,7 +105,7 @@ def recognise_layout(index: FolderIndex) -> Layout:
 
 def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
     """What the folder holds instead of a corpus, and what to do."""
-    recordings = [name for name in index.audio.values() if os.path.splitext(name)[1].lower() in AUDIO_EXTENSIONS]
+    recordings = _recordings(index)
     if tables:
         return f"It has several lists: {', '.join(tables[:5])}. Name the right one metadata.csv."
     if any(name.lower().endswith((".parquet", ".arrow")) for name in index.audio.values()):
@@ -243,6 +243,7 @@ def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[
 def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
     """hello.wav and hello.txt; subfolders are speakers."""
     pairs = list(_pairs(index))
+    with_text = {audio for audio, _ in pairs}
     speakers = speakers_by_folder([audio for audio, _ in pairs])
     texts = read_texts(index.root, [text for _, text in pairs], language)
     table = Table([], texts.rejected, is_split=False, notices=texts.notices)
@@ -250,6 +251,11 @@ def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
         if path in texts.by_path:
             clip_id = os.path.splitext(audio)[0]
             table.rows.append(Row(clip_id, texts.by_path[path], speaker or SINGLE_SPEAKER, "", audio, path))
+    for audio in _recordings(index):
+        if audio not in with_text:
+            table.rejected.append(
+                Rejection(os.path.splitext(audio)[0], audio, "empty text", "no .txt of the same name")
+            )
     return table
 
 
@@ -260,6 +266,11 @@ def _pairs(index: FolderIndex) -> Iterator[tuple[str, str]]:
         text = texts.get(os.path.splitext(audio)[0])
         if text is not None:
             yield audio, text
+
+
+def _recordings(index: FolderIndex) -> list[str]:
+    """Files that are recordings by their extension, in order."""
+    return sorted(name for name in index.audio.values() if os.path.splitext(name)[1].lower() in AUDIO_EXTENSIONS)
 
 
 @dataclass(frozen=True)

@@ -111,3 +111,11 @@ def test_a_pipe_as_the_text_of_a_clip_is_rejected_without_waiting(tmp_path):
     manifest = read_corpus(folder)
     assert [each.id for each in manifest.utterances] == ["p1_001"]
     assert "it is a pipe" in manifest.rejected[0].detail
+
+
+def test_a_recording_without_a_text_file_among_pairs_is_rejected(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", "sub/b.flac": "", "cover.png": ""}))
+    assert [each.id for each in manifest.utterances] == ["a"]
+    assert [(each.id, each.path, each.reason, each.detail) for each in manifest.rejected] == [
+        ("sub/b", "sub/b.flac", "empty text", "no .txt of the same name")
+    ]
