@@ -80,7 +80,15 @@ class _Lists:
     evaluation: str | None
 
     def __bool__(self) -> bool:
-        return any((self.everything, self.training, self.evaluation))
+        return bool(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in (self.everything, self.training, self.evaluation) if name is not None]
+
+    @property
+    def are_plain_texts(self) -> bool:
+        return all(name.endswith(".txt") for name in self.names)
 
 
 def recognise_layout(index: FolderIndex) -> Layout:
@@ -93,10 +101,12 @@ def recognise_layout(index: FolderIndex) -> Layout:
         return Layout("VCTK", read_vctk, EXPECTED_VCTK)
     if any(name.endswith(".normalized.txt") for name in index.texts):
         return Layout("LibriTTS", read_libritts, EXPECTED_LIBRITTS)
-    if _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION):
+    has_pairs = next(_pairs(index), None) is not None
+    others = _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION)
+    if others and not (has_pairs and others.are_plain_texts):  # next to pairs, train.txt may be anything
         return Layout("a list of clips", read_other_lists, EXPECTED_TABLE)
     tables = sorted(name for name in index.top_files - OUR_TABLES if name.lower().endswith((".csv", ".tsv", ".jsonl")))
-    if next(_pairs(index), None) is not None:
+    if has_pairs:
         return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
     if len(tables) == 1:
         return Layout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)

@@ -119,3 +119,14 @@ def test_a_recording_without_a_text_file_among_pairs_is_rejected(tmp_path):
     assert [(each.id, each.path, each.reason, each.detail) for each in manifest.rejected] == [
         ("sub/b", "sub/b.flac", "empty text", "no .txt of the same name")
     ]
+
+
+@pytest.mark.parametrize("stray", ["train.txt", "transcript.txt", "dev.txt"])
+def test_a_stray_text_file_does_not_hide_pairs(tmp_path, stray):
+    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", stray: "Recorded in May.\n"}))
+    assert described(manifest) == {"a": ("One.", "speaker", "en")}
+
+
+def test_a_text_file_that_lists_clips_is_read_where_there_are_no_pairs(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, {"wavs/a.wav": "", "transcripts.txt": "a|One.\n"}))
+    assert described(manifest) == {"a": ("One.", "speaker", "en")}
