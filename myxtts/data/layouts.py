@@ -118,6 +118,12 @@ def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
     recordings = _recordings(index)
     if tables:
         return f"It has several lists: {', '.join(tables[:5])}. Name the right one metadata.csv."
+    if lists := _lists_in_subfolders(index):
+        example = index.root / os.path.dirname(lists[0])
+        return (
+            f"Its lists of clips are in subfolders: {', '.join(lists[:5])}. Use such a folder: --train-data {example} "
+            f"(and --val-data for a validation set), or `myxtts prepare {example}`."
+        )
     if any(name.lower().endswith((".parquet", ".arrow")) for name in index.audio.values()):
         return (
             "It holds Parquet or Arrow files of a Hugging Face dataset. Write the recordings and a metadata.csv from them first: "
@@ -132,6 +138,13 @@ def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
         f"{EXPECTED_TABLE} VCTK, LibriTTS and Common Voice folders and recordings with same-named .txt files are understood as "
         "well."
     )
+
+
+def _lists_in_subfolders(index: FolderIndex) -> list[str]:
+    """Metadata files one level down, as in Hugging Face's folders (train/metadata.csv), those of training first."""
+    names = [f"{stem}{extension}" for stem in (*EVERYTHING, *TRAINING) for extension in METADATA_TYPES]
+    folders = sorted(index.top_folders, key=lambda folder: (not folder.startswith("train"), folder))
+    return [f"{folder}/{name}" for folder in folders for name in names if (index.root / folder / name).is_file()]
 
 
 def read_ljspeech(index: FolderIndex, split: str, language: str) -> Table:

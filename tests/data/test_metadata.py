@@ -224,6 +224,10 @@ def test_bytes_that_no_encoding_explains_are_rejected_not_guessed(tmp_path):
         (["data/train-00000.parquet"], "Parquet"),
         (["a.wav", "sub/b.flac"], "2 recordings such as .*, but no texts"),
         (["one.csv", "two.csv"], "several lists: one.csv, two.csv"),
+        (
+            ["test/metadata.csv", "test/a.wav", "train/metadata.csv", "train/b.wav"],
+            r"subfolders: train/metadata\.csv, test/metadata\.csv\. Use such a folder: --train-data \S+/train ",
+        ),
         (["notes.md"], "No corpus was recognized"),
     ],
 )
