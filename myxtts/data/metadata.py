@@ -116,6 +116,8 @@ def read_metadata(index: FolderIndex, name: str, language: str, delimiter: str |
         _read_json(lines, index, name, found)
     elif filled:
         _read_delimited(lines, index, name, _find_dialect(filled, index, delimiter), found)
+    elif not content.strip():
+        found.notices.append(f"{name} is empty.")
     return found
 
 

@@ -209,6 +209,12 @@ def test_when_nothing_fits_the_error_shows_the_lines_as_read_and_what_was_expect
     assert "fourth" not in message
 
 
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_list_is_called_empty(tmp_path, content):
+    with pytest.raises(CorpusError, match=r"\(read as LJSpeech\)\.\nmetadata\.csv is empty\.\nExpected: "):
+        read_corpus(make_folder(tmp_path, "metadata.csv", content))
+
+
 def test_bytes_that_no_encoding_explains_are_rejected_not_guessed(tmp_path):
     for number, codec in enumerate(("shift_jis", "gb18030", "koi8-r")):
         text = "日本語のテキスト" if codec != "koi8-r" else "привет мир"
