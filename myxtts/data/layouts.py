@@ -18,7 +18,7 @@ from myxtts.data.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.printable import printable
-from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding
+from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding, unmarked_utf16
 
 METADATA_TYPES = (".csv", ".tsv", ".txt", ".jsonl", ".json")
 EVERYTHING = ("metadata",)
@@ -315,10 +315,11 @@ def read_texts(root: Path, paths: Sequence[str], language: str) -> Texts:
         except OSError as error:
             clip = path.rpartition("/")[2].removesuffix(".txt")
             found.rejected.append(Rejection(clip, path, "empty text", f"{path} cannot be read: {error.strerror}"))
-    shared = detect_encoding(b"\n".join(each for each in contents.values() if not marked_encoding(each)), language)
+    wide = {path: marked_encoding(content) or unmarked_utf16(content) for path, content in contents.items()}
+    shared = detect_encoding(b"\n".join(contents[path] for path, codec in wide.items() if codec is None), language)
     guessed = []
     for path, content in contents.items():
-        codec = marked_encoding(content) or shared
+        codec = wide[path] or shared
         try:
             found.by_path[path] = " ".join(content.decode(codec).split())
         except UnicodeDecodeError:
@@ -326,11 +327,11 @@ def read_texts(root: Path, paths: Sequence[str], language: str) -> Texts:
             clip = path.rpartition("/")[2].removesuffix(".txt")
             found.rejected.append(Rejection(clip, path, f"invalid {label}", f"{path} is not {label} text"))
         else:
-            if codec not in (UTF8, "utf-8-sig") and not content.isascii():
+            if codec not in (UTF8, "utf-8-sig") and (wide[path] or not content.isascii()):
                 guessed.append(path)
     if guessed:
         example = printable(found.by_path[guessed[0]][:60], keeps_lines=False)
-        label = encoding_label(marked_encoding(contents[guessed[0]]) or shared)
+        label = encoding_label(wide[guessed[0]] or shared)
         found.notices.append(
             f"{len(guessed)} .txt files are not UTF-8 and were read as {label}, e.g. {example}. "
             "If that is wrong, save them as UTF-8."
