@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.commands.language import language_code
+from myxtts.commands.language import language_code, load_command_config
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ def configure_train(parser: argparse.ArgumentParser) -> None:
 
 def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print what was measured."""
-    from myxtts.config.load import load_config
-
-    config = load_config(arguments.config, overrides_of(arguments))
+    config = load_command_config(arguments.config, overrides_of(arguments))
     from myxtts.training.preflight import check_network, make_run_folders
     from myxtts.training.transfer import settle_start
 
@@ -162,9 +160,9 @@ def run_config(arguments: argparse.Namespace) -> int:
     """Print the configuration that these flags and this file give, as YAML."""
     import yaml
 
-    from myxtts.config.load import config_to_dict, load_config
+    from myxtts.config.load import config_to_dict
 
-    config = load_config(arguments.config, overrides_of(arguments))
+    config = load_command_config(arguments.config, overrides_of(arguments))
     sys.stdout.write(yaml.safe_dump(config_to_dict(config), sort_keys=False))
     return 0
 
