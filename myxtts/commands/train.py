@@ -123,7 +123,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     from myxtts.training.preflight import check_network, make_run_folders
     from myxtts.training.transfer import settle_start
 
-    config = settle_start(config, arguments.reset_training)
+    config = settle_start(config, arguments.reset_training, _say)
     check_network(config)
     make_run_folders(config.training)
     from myxtts.runtime.startup import start_tensorflow
@@ -165,6 +165,10 @@ def run_config(arguments: argparse.Namespace) -> int:
     config = load_command_config(arguments.config, overrides_of(arguments))
     sys.stdout.write(yaml.safe_dump(config_to_dict(config), sort_keys=False))
     return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 def _auto_or_int(text: str) -> int | str:
