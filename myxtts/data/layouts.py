@@ -31,6 +31,7 @@ OTHER_EVALUATION = (
 )  # fmt: skip
 """Names without extension; the second kind counts only where no other layout is recognized."""
 OUR_TABLES = frozenset({"rejected.csv"})
+SHOWN_FOLDERS = 3
 LARGEST_TEXT_BYTES = 1 << 20
 """Of the .txt file of one clip."""
 
@@ -149,17 +150,17 @@ def _lists_in_subfolders(index: FolderIndex) -> list[str]:
 
 def read_ljspeech(index: FolderIndex, split: str, language: str) -> Table:
     """metadata.csv, or metadata_train.csv and metadata_eval.csv."""
-    return _read_lists(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
+    return _read_tables(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
 
 
 def read_other_lists(index: FolderIndex, split: str, language: str) -> Table:
     """manifest.json and train_manifest.json (NeMo), transcripts.tsv, train.csv and validation.csv."""
-    return _read_lists(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
+    return _read_tables(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
 
 
 def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> Table:
     """The one CSV, TSV or JSON lines file of the folder, whatever its name."""
-    return _read_lists(index, split, language, _Lists(name, None, None))
+    return _read_tables(index, split, language, _Lists(name, None, None))
 
 
 def _find_lists(
@@ -170,6 +171,22 @@ def _find_lists(
         return next((name for name in names if name in index.top_files), None)
 
     return _Lists(first(everything), first(training), first(evaluation))
+
+
+def _read_tables(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
+    """The rows of the lists, with a notice where subfolders might be speakers that no column names."""
+    table = _read_lists(index, split, language, lists)
+    if all(row.speaker == SINGLE_SPEAKER for row in table.rows):
+        found = (index.find_audio(row.audio) for row in table.rows)
+        folders = sorted(set(speakers_by_folder([path for path in found if path is not None])) - {""})
+        if len(folders) > 1:
+            more = ", …" if len(folders) > SHOWN_FOLDERS else ""
+            table.notices.append(
+                f"All clips count as one speaker: no speaker column names any. If the subfolders "
+                f"({', '.join(printable(each, keeps_lines=False) for each in folders[:SHOWN_FOLDERS])}{more}) are speakers, add "
+                "that column (docs/corpora.md)."
+            )
+    return table
 
 
 def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:

@@ -130,3 +130,24 @@ def test_a_stray_text_file_does_not_hide_pairs(tmp_path, stray):
 def test_a_text_file_that_lists_clips_is_read_where_there_are_no_pairs(tmp_path):
     manifest = read_corpus(make_files(tmp_path, {"wavs/a.wav": "", "transcripts.txt": "a|One.\n"}))
     assert described(manifest) == {"a": ("One.", "speaker", "en")}
+
+
+SUBFOLDERS = {"wavs/anna/a.wav": "", "wavs/ben/b.wav": ""}
+
+
+def test_subfolders_next_to_metadata_without_speakers_are_one_speaker_and_that_is_announced(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, SUBFOLDERS | {"metadata.csv": "anna/a|One.\nben/b|Two.\n"}))
+    assert {each.speaker for each in manifest.utterances} == {"speaker"}
+    assert "count as one speaker" in manifest.notices[0]
+    assert "(anna, ben)" in manifest.notices[0]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        SUBFOLDERS | {"metadata.csv": "id|text|speaker\nanna/a|One.|anna\nben/b|Two.|ben\n"},
+        {"wavs/a.wav": "", "wavs/b.wav": "", "metadata.csv": "a|One.\nb|Two.\n"},
+    ],
+)
+def test_nothing_is_announced_where_speakers_are_named_or_there_are_no_subfolders(tmp_path, files):
+    assert read_corpus(make_files(tmp_path, files)).notices == ()
