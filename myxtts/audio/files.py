@@ -23,7 +23,10 @@ from myxtts.config.config import DataConfig
 from myxtts.errors import AudioError
 from myxtts.runtime.files import open_regular_file
 
-REASONS = ("missing", "empty file", "cut off", "not audio", "silent", "not finite", "too short", "too long")
+REASONS = (
+    "missing", "permission denied", "not a regular file", "empty file", "cut off", "not audio", "silent", "not finite",
+    "too short", "too long",
+)  # fmt: skip
 FORMATS = {
     "wav": ("WAV", "PCM_16"),
     "flac": ("FLAC", "PCM_16"),
@@ -128,9 +131,16 @@ def _check_whole(path: str | Path) -> None:
     except FileNotFoundError:
         raise AudioError(f"{path} does not exist.", "missing") from None
     except OSError as error:
-        raise AudioError(f"{str(path)!r:.200} cannot be read: {error.strerror}.", "missing") from None
+        raise AudioError(f"{str(path)!r:.200} cannot be read: {error.strerror}.", _unreadable(path, error)) from None
     if not is_whole:
         raise AudioError(f"{path} is cut off: it ends before the length that its header states.", "cut off")
+
+
+def _unreadable(path: str | Path, error: OSError) -> str:
+    """The reason of `REASONS` for a file that cannot be opened or read."""
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return "not a regular file" if os.path.exists(path) and not os.path.isfile(path) else "missing"
 
 
 def _wav_is_whole(file: BinaryIO, size: int) -> bool:

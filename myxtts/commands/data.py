@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from myxtts.commands.language import language_code
+from myxtts.commands.language import language_code, load_command_config
 from myxtts.errors import CorpusError
 from myxtts.runtime.progress import open_progress
 
@@ -258,13 +258,11 @@ def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _data_config(arguments: argparse.Namespace):
     """The section `data` of the configuration file, with the flags that were given."""
-    from myxtts.config.load import load_config
-
     given = vars(arguments)
     overrides = {f"data.{field}": given[field] for field, _, _ in DATA_OPTIONS.values() if given[field] is not None}
     if given["data"] is not None:
         overrides["data.train_data"] = given["data"]
-    return load_config(arguments.config, overrides).data
+    return load_command_config(arguments.config, overrides).data
 
 
 def _write_json(path: Path, content: Any) -> None:

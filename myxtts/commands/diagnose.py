@@ -188,11 +188,11 @@ def run_benchmark(arguments: argparse.Namespace) -> int:
 
 def _load_config_then_tensorflow(arguments: argparse.Namespace) -> XTTSConfig:
     """The configuration from file and flags; TensorFlow is imported after it, so that a mistake is reported at once."""
+    from myxtts.commands.language import load_command_config
     from myxtts.commands.train import overrides_of
-    from myxtts.config.load import load_config
     from myxtts.runtime.startup import start_tensorflow
 
-    config = load_config(arguments.config, overrides_of(arguments))
+    config = load_command_config(arguments.config, overrides_of(arguments))
     start_tensorflow()
     return config
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.commands.language import language_code
+from myxtts.commands.language import language_code, load_command_config
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -121,14 +121,12 @@ def configure_train(parser: argparse.ArgumentParser) -> None:
 
 def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print what was measured."""
-    from myxtts.config.load import load_config
-
-    config = load_config(arguments.config, overrides_of(arguments))
+    config = load_command_config(arguments.config, overrides_of(arguments))
     from myxtts.training.preflight import check_network, make_run_folders
     from myxtts.training.run_lock import RunLock
     from myxtts.training.transfer import settle_start
 
-    config = settle_start(config, arguments.reset_training)
+    config = settle_start(config, arguments.reset_training, _say)
     check_network(config)
     make_run_folders(config.training)
     with contextlib.ExitStack() as stack:
@@ -170,11 +168,15 @@ def run_config(arguments: argparse.Namespace) -> int:
     """Print the configuration that these flags and this file give, as YAML."""
     import yaml
 
-    from myxtts.config.load import config_to_dict, load_config
+    from myxtts.config.load import config_to_dict
 
-    config = load_config(arguments.config, overrides_of(arguments))
+    config = load_command_config(arguments.config, overrides_of(arguments))
     sys.stdout.write(yaml.safe_dump(config_to_dict(config), sort_keys=False))
     return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 def _auto_or_int(text: str) -> int | str:

@@ -52,7 +52,7 @@ class DataConfig:
     cache_memory_mb: PositiveInt = 4096
     """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
     language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
-    """Language of clips whose metadata names none. Null: the language of init_from, or en."""
+    """Language of clips whose metadata names none. Null: that of init_from, or the one that the corpus was prepared in, or en."""
     text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
     """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
     graphemes."""

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,16 @@ import numpy as np
 import platformdirs
 
 from myxtts.audio.mel import MelSpec, voice_rate
-from myxtts.config.config import DataConfig
-from myxtts.data.cache import HEADER_NAME, Cache, CacheSettings, open_cache, read_header, settings_differences
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
+from myxtts.data.cache import (
+    HEADER_NAME,
+    Cache,
+    CacheSettings,
+    load_cache,
+    open_cache,
+    read_header,
+    settings_differences,
+)
 from myxtts.data.cache_writer import cache_lock, ignore_line, write_array_atomically, write_error
 from myxtts.data.corpora import bundled_corpus
 from myxtts.data.source import Source, read_source
@@ -91,6 +100,42 @@ def is_bundled(data_folder: Path) -> bool:
         return False
 
 
+def with_prepared_language(
+    config: DataConfig, data_folder: str | Path | None = None, announce: Callable[[str], None] = ignore_line
+) -> DataConfig:
+    """The configuration with the one language that the corpus was last prepared in, where it names none itself."""
+    folder = data_folder if data_folder is not None else config.train_data
+    if config.language is not None or folder is None:
+        return config
+    languages = _prepared_languages(Path(os.path.expanduser(folder)), config)
+    if len(languages) != 1 or languages == {DEFAULT_LANGUAGE}:
+        return config
+    (language,) = languages
+    announce(
+        f"Language: {language}, because this corpus was prepared with it. Change it with --language (data.language)."
+    )
+    return dataclasses.replace(config, language=language)
+
+
+def _prepared_languages(data_folder: Path, config: DataConfig) -> set[str]:
+    """Languages of the clips of the newest published cache of a corpus; empty if there is none."""
+    roots = {root_next_to(data_folder.resolve())} if config.cache_dir is None else set()
+    with suppress(CacheError):  # no place for a cache of this user's own
+        roots.add(cache_root(data_folder, config))
+    headers = [header for root in roots for header in root.glob(f"*/{HEADER_NAME}")]
+    for header in sorted(headers, key=os.path.getmtime, reverse=True):
+        try:
+            content = read_header(header.parent)
+        except CacheError:
+            continue  # damaged; `prepare` reports it
+        try:
+            cache = load_cache(header.parent, content)
+        except (CacheError, OSError):
+            return set(content["languages"])  # also languages of earlier clips
+        return {cache.languages[number] for number in np.unique(cache.language_numbers)}
+    return set()
+
+
 def locate_shared_cache(
     config: DataConfig, data_folder: str | Path | None, front_end: FrontEnd
 ) -> CacheLocation | None:
@@ -150,6 +195,7 @@ def find_cache(
     announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
+    config = with_prepared_language(config, data_folder, announce)
     front_end = build_front_end(config.text_symbols, config.lexicon)
     shared = locate_shared_cache(config, data_folder, front_end)
     try:

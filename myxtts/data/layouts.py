@@ -18,7 +18,7 @@ from myxtts.data.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.printable import printable
-from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding
+from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding, unmarked_utf16
 
 METADATA_TYPES = (".csv", ".tsv", ".txt", ".jsonl", ".json")
 EVERYTHING = ("metadata",)
@@ -31,6 +31,7 @@ OTHER_EVALUATION = (
 )  # fmt: skip
 """Names without extension; the second kind counts only where no other layout is recognized."""
 OUR_TABLES = frozenset({"rejected.csv"})
+SHOWN_FOLDERS = 3
 LARGEST_TEXT_BYTES = 1 << 20
 """Of the .txt file of one clip."""
 
@@ -80,7 +81,15 @@ class _Lists:
     evaluation: str | None
 
     def __bool__(self) -> bool:
-        return any((self.everything, self.training, self.evaluation))
+        return bool(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in (self.everything, self.training, self.evaluation) if name is not None]
+
+    @property
+    def are_plain_texts(self) -> bool:
+        return all(name.endswith(".txt") for name in self.names)
 
 
 def recognise_layout(index: FolderIndex) -> Layout:
@@ -93,10 +102,12 @@ def recognise_layout(index: FolderIndex) -> Layout:
         return Layout("VCTK", read_vctk, EXPECTED_VCTK)
     if any(name.endswith(".normalized.txt") for name in index.texts):
         return Layout("LibriTTS", read_libritts, EXPECTED_LIBRITTS)
-    if _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION):
+    has_pairs = next(_pairs(index), None) is not None
+    others = _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION)
+    if others and not (has_pairs and others.are_plain_texts):  # next to pairs, train.txt may be anything
         return Layout("a list of clips", read_other_lists, EXPECTED_TABLE)
     tables = sorted(name for name in index.top_files - OUR_TABLES if name.lower().endswith((".csv", ".tsv", ".jsonl")))
-    if next(_pairs(index), None) is not None:
+    if has_pairs:
         return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
     if len(tables) == 1:
         return Layout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)
@@ -105,9 +116,15 @@ def recognise_layout(index: FolderIndex) -> Layout:
 
 def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
     """What the folder holds instead of a corpus, and what to do."""
-    recordings = [name for name in index.audio.values() if os.path.splitext(name)[1].lower() in AUDIO_EXTENSIONS]
+    recordings = _recordings(index)
     if tables:
         return f"It has several lists: {', '.join(tables[:5])}. Name the right one metadata.csv."
+    if lists := _lists_in_subfolders(index):
+        example = index.root / os.path.dirname(lists[0])
+        return (
+            f"Its lists of clips are in subfolders: {', '.join(lists[:5])}. Use such a folder: --train-data {example} "
+            f"(and --val-data for a validation set), or `myxtts prepare {example}`."
+        )
     if any(name.lower().endswith((".parquet", ".arrow")) for name in index.audio.values()):
         return (
             "It holds Parquet or Arrow files of a Hugging Face dataset. Write the recordings and a metadata.csv from them first: "
@@ -124,19 +141,26 @@ def _explain_unknown(index: FolderIndex, tables: Sequence[str]) -> str:
     )
 
 
+def _lists_in_subfolders(index: FolderIndex) -> list[str]:
+    """Metadata files one level down, as in Hugging Face's folders (train/metadata.csv), those of training first."""
+    names = [f"{stem}{extension}" for stem in (*EVERYTHING, *TRAINING) for extension in METADATA_TYPES]
+    folders = sorted(index.top_folders, key=lambda folder: (not folder.startswith("train"), folder))
+    return [f"{folder}/{name}" for folder in folders for name in names if (index.root / folder / name).is_file()]
+
+
 def read_ljspeech(index: FolderIndex, split: str, language: str) -> Table:
     """metadata.csv, or metadata_train.csv and metadata_eval.csv."""
-    return _read_lists(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
+    return _read_tables(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
 
 
 def read_other_lists(index: FolderIndex, split: str, language: str) -> Table:
     """manifest.json and train_manifest.json (NeMo), transcripts.tsv, train.csv and validation.csv."""
-    return _read_lists(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
+    return _read_tables(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
 
 
 def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> Table:
     """The one CSV, TSV or JSON lines file of the folder, whatever its name."""
-    return _read_lists(index, split, language, _Lists(name, None, None))
+    return _read_tables(index, split, language, _Lists(name, None, None))
 
 
 def _find_lists(
@@ -147,6 +171,22 @@ def _find_lists(
         return next((name for name in names if name in index.top_files), None)
 
     return _Lists(first(everything), first(training), first(evaluation))
+
+
+def _read_tables(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
+    """The rows of the lists, with a notice where subfolders might be speakers that no column names."""
+    table = _read_lists(index, split, language, lists)
+    if all(row.speaker == SINGLE_SPEAKER for row in table.rows):
+        found = (index.find_audio(row.audio) for row in table.rows)
+        folders = sorted(set(speakers_by_folder([path for path in found if path is not None])) - {""})
+        if len(folders) > 1:
+            more = ", …" if len(folders) > SHOWN_FOLDERS else ""
+            table.notices.append(
+                f"All clips count as one speaker: no speaker column names any. If the subfolders "
+                f"({', '.join(printable(each, keeps_lines=False) for each in folders[:SHOWN_FOLDERS])}{more}) are speakers, add "
+                "that column (docs/corpora.md)."
+            )
+    return table
 
 
 def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
@@ -243,6 +283,7 @@ def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[
 def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
     """hello.wav and hello.txt; subfolders are speakers."""
     pairs = list(_pairs(index))
+    with_text = {audio for audio, _ in pairs}
     speakers = speakers_by_folder([audio for audio, _ in pairs])
     texts = read_texts(index.root, [text for _, text in pairs], language)
     table = Table([], texts.rejected, is_split=False, notices=texts.notices)
@@ -250,6 +291,11 @@ def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
         if path in texts.by_path:
             clip_id = os.path.splitext(audio)[0]
             table.rows.append(Row(clip_id, texts.by_path[path], speaker or SINGLE_SPEAKER, "", audio, path))
+    for audio in _recordings(index):
+        if audio not in with_text:
+            table.rejected.append(
+                Rejection(os.path.splitext(audio)[0], audio, "empty text", "no .txt of the same name")
+            )
     return table
 
 
@@ -260,6 +306,11 @@ def _pairs(index: FolderIndex) -> Iterator[tuple[str, str]]:
         text = texts.get(os.path.splitext(audio)[0])
         if text is not None:
             yield audio, text
+
+
+def _recordings(index: FolderIndex) -> list[str]:
+    """Files that are recordings by their extension, in order."""
+    return sorted(name for name in index.audio.values() if os.path.splitext(name)[1].lower() in AUDIO_EXTENSIONS)
 
 
 @dataclass(frozen=True)
@@ -281,10 +332,11 @@ def read_texts(root: Path, paths: Sequence[str], language: str) -> Texts:
         except OSError as error:
             clip = path.rpartition("/")[2].removesuffix(".txt")
             found.rejected.append(Rejection(clip, path, "empty text", f"{path} cannot be read: {error.strerror}"))
-    shared = detect_encoding(b"\n".join(each for each in contents.values() if not marked_encoding(each)), language)
+    wide = {path: marked_encoding(content) or unmarked_utf16(content) for path, content in contents.items()}
+    shared = detect_encoding(b"\n".join(contents[path] for path, codec in wide.items() if codec is None), language)
     guessed = []
     for path, content in contents.items():
-        codec = marked_encoding(content) or shared
+        codec = wide[path] or shared
         try:
             found.by_path[path] = " ".join(content.decode(codec).split())
         except UnicodeDecodeError:
@@ -292,11 +344,11 @@ def read_texts(root: Path, paths: Sequence[str], language: str) -> Texts:
             clip = path.rpartition("/")[2].removesuffix(".txt")
             found.rejected.append(Rejection(clip, path, f"invalid {label}", f"{path} is not {label} text"))
         else:
-            if codec not in (UTF8, "utf-8-sig") and not content.isascii():
+            if codec not in (UTF8, "utf-8-sig") and (wide[path] or not content.isascii()):
                 guessed.append(path)
     if guessed:
         example = printable(found.by_path[guessed[0]][:60], keeps_lines=False)
-        label = encoding_label(marked_encoding(contents[guessed[0]]) or shared)
+        label = encoding_label(wide[guessed[0]] or shared)
         found.notices.append(
             f"{len(guessed)} .txt files are not UTF-8 and were read as {label}, e.g. {example}. "
             "If that is wrong, save them as UTF-8."

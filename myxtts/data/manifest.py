@@ -260,7 +260,8 @@ def _existing_folder(folder: str | Path) -> Path:
 
 
 def _explain_nothing_usable(root: Path, layout: Layout, table: Table, rejected: list[Rejection]) -> str:
-    message = f"No usable clip in {root} (read as {layout.name}): {summarise_rejections(rejected)}."
+    summary = f": {summarise_rejections(rejected)}" if rejected else ""
+    message = f"No usable clip in {root} (read as {layout.name}){summary}."
     first = next((each for each in rejected if each.reason not in EXPLAINED_REASONS), None)
     if first is None and rejected:  # the files were understood
         return "\n".join([message, *table.notices])

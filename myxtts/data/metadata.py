@@ -18,7 +18,7 @@ from myxtts.data.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.printable import printable
-from myxtts.text.encodings import UTF8, detect_encoding, encoding_label
+from myxtts.text.encodings import UTF8, detect_encoding, encoding_label, marked_encoding
 
 SINGLE_SPEAKER = "speaker"
 """Speaker of a corpus that names none."""
@@ -116,6 +116,8 @@ def read_metadata(index: FolderIndex, name: str, language: str, delimiter: str |
         _read_json(lines, index, name, found)
     elif filled:
         _read_delimited(lines, index, name, _find_dialect(filled, index, delimiter), found)
+    elif not content.strip():
+        found.notices.append(f"{name} is empty.")
     return found
 
 
@@ -143,7 +145,7 @@ def _decode_lines(content: bytes, name: str, language: str, found: Metadata) -> 
             lines.append((number, line))
     example = next((line for _, line in lines if not line.isascii()), "")
     shown = f", e.g. {printable(example[:60], keeps_lines=False)}" if example else ""
-    advice = "" if codec.startswith("utf") else ". If that is wrong, save the file as UTF-8"
+    advice = "" if marked_encoding(content) else ". If that is wrong, save the file as UTF-8"
     found.notices.append(f"{name} is not UTF-8 and was read as {encoding_label(codec)}{shown}{advice}.")
     return lines
 

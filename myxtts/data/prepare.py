@@ -21,6 +21,7 @@ from myxtts.data.cache_location import (
     ignore_progress,
     locate_cache,
     locate_shared_cache,
+    with_prepared_language,
     worker_count,
     worker_setup,
 )
@@ -87,6 +88,7 @@ def prepare_corpus(
     """
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
+    config = with_prepared_language(config, folder, announce)
     front_end = build_front_end(config.text_symbols, config.lexicon)
     _announce_all(letters_notices(config.text_symbols, front_end.kind), announce)
     shared = None if retry else locate_shared_cache(config, folder, front_end)

@@ -27,6 +27,7 @@ from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.config.config import DataConfig
 from myxtts.data.worker_pool import RESULT_HEAD
 from myxtts.errors import AudioError, MyXTTSError, TextError
+from myxtts.runtime.files import open_regular_file
 from myxtts.text.tokenizer import FrontEnd
 
 PHONEMIZER_FAILED = "phonemizer failed"
@@ -34,6 +35,8 @@ UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
 """What a clip may still cause that no check of ours foresaw: it is rejected and reported, and must not stop the others."""
 OF_THE_CONTENT = ("empty file", "cut off", "not audio")
 """Reasons that a disk with errors gives too: they count only if every byte of the file can be read."""
+OF_THE_MOMENT = ("missing", "permission denied")
+"""Reasons that say nothing about the recording."""
 
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
@@ -47,7 +50,7 @@ def hash_file(path: str | Path) -> str:
     They tell whether a touched file has changed; nobody is to be kept from forging one. SHA-256 took a tenth of `prepare`.
     """
     crc, size = 0, 0
-    with open(path, "rb", buffering=0) as file:
+    with open_regular_file(path) as file:
         while piece := file.read(HASHED_BYTES):
             crc, size = zlib.crc32(piece, crc), size + len(piece)
     return f"{crc:08x}{size:024x}"
@@ -125,7 +128,7 @@ def do_job(job: Callable[[Any], Result], item: Any) -> Result:
 
 
 def _rejected_audio(path: str, error: AudioError) -> dict[str, Any]:
-    if error.reason == "missing":
+    if error.reason in OF_THE_MOMENT:
         return _transient(error.reason, str(error))
     if error.reason in OF_THE_CONTENT:
         try:

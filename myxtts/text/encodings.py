@@ -1,7 +1,7 @@
 """The encoding of a text file that may be older than UTF-8: bytes in, the name of a codec out.
 
-UTF-8 and byte order marks are certain. A Windows code page is a guess, so it is taken only where its words look like words (one
-script, plausible capitals), and callers report it.
+UTF-8 and byte order marks are certain. UTF-16 without a mark and Windows code pages are guesses, so they are taken only where the
+text then looks like text (one script, plausible capitals), and callers report them.
 """
 
 # ruff: noqa: SIM905 - lists of codes read best as words
@@ -11,6 +11,7 @@ import codecs
 import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from myxtts.text.cleanup import base_language
 from myxtts.text.scripts import script_of
@@ -23,6 +24,13 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_SAMPLED_BYTES = 4096
+_MANY_NULS = 0.3
+"""Fraction of the high bytes from which NULs alone prove UTF-16; Latin text has nearly only these."""
+_FEWEST_NULS = 0.05
+"""Fraction in alphabets such as Arabic, where only spaces, digits and line ends have a NUL byte."""
+_LAST_ALPHABET = 0x20
+"""High byte up to which Unicode has its alphabets and punctuation; ASCII letters, misread as high bytes, are above it."""
 _CODE_PAGES = {
     "cp1256": ("ARABIC", "ar fa ur ug ps sd ku ckb"),
     "cp1251": ("CYRILLIC", "ru uk be bg mk sr kk ky tt ba tg"),
@@ -52,9 +60,9 @@ _USUAL_CATEGORIES = frozenset("Pi Pf Pd Zs Cf Mn No".split())
 
 def detect_encoding(content: bytes, language: str) -> str:
     """The codec of a text in `language`; UTF-8 also where no codec is plausible, so that single lines can be rejected."""
-    marked = marked_encoding(content)
-    if marked is not None:
-        return marked
+    wide = marked_encoding(content) or unmarked_utf16(content)
+    if wide is not None:
+        return wide
     if _can_decode(content, UTF8):
         return UTF8
     lines = [line for line in re.split(rb"[\r\n]+", content) if not line.isascii()][:_SAMPLED_LINES]
@@ -70,6 +78,26 @@ def detect_encoding(content: bytes, language: str) -> str:
 def marked_encoding(content: bytes) -> str | None:
     """The codec that a byte order mark names, or None."""
     return next((codec for mark, codec in _MARKS if content.startswith(mark)), None)
+
+
+def unmarked_utf16(content: bytes) -> str | None:
+    """The codec of UTF-16 text without a byte order mark, by the NUL bytes of its ASCII characters; None for other text."""
+    sample = content[:_SAMPLED_BYTES]
+    sample = sample[: len(sample) // 2 * 2]
+    halves = {"utf-16-be": sample[::2], "utf-16-le": sample[1::2]}
+    codec = max(halves, key=lambda name: halves[name].count(0))
+    nuls, most = halves[codec].count(0), len(halves[codec])
+    other_nuls = min(half.count(0) for half in halves.values())
+    is_alphabet = sum(byte <= _LAST_ALPHABET for byte in halves[codec]) >= _PLAUSIBLE * most
+    if nuls <= (_FEWEST_NULS if is_alphabet else _MANY_NULS) * most or other_nuls > nuls / 10:
+        return None
+    is_text = all(each.isprintable() or each.isspace() for each in _visible(sample.decode(codec, "ignore")))
+    return codec if is_text else None
+
+
+def _visible(text: str) -> Iterator[str]:
+    """Characters other than marks of direction and joining, which no font prints."""
+    return (character for character in text if unicodedata.category(character) != "Cf")
 
 
 def code_page_of(language: str) -> str:

@@ -15,15 +15,15 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*+[0-~]?"
 )
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd mark nobr q ruby s samp small span strike strong sub sup "
-    "tt u var wbr emphasis lang lexicon mstts:viseme phoneme prosody say-as voice w token".split()
+    "a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd nobr q ruby samp small span strike strong sub sup "
+    "tt u var wbr emphasis lang lexicon mstts:viseme phoneme prosody say-as voice".split()
 )
 """Tags inside a word or sentence; all others separate words."""
 _BLOCKS = frozenset(
     "address article aside audio blockquote body br button caption center col dd details div dl dt figcaption figure footer "
     "form frame h1 h2 h3 h4 h5 h6 head header hr html iframe img input label legend li link main meta nav ol optgroup option p "
     "pre rp rt section select source summary svg table tbody td template textarea tfoot th thead title tr ul video "
-    "break desc mark metadata p s speak paragraph sentence par seq media".split()
+    "break desc mark metadata p s speak paragraph sentence par seq media w token".split()
 )
 _HIDDEN = tuple(
     (re.compile(opening, re.I), re.compile(closing, re.I))

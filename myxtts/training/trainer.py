@@ -96,7 +96,7 @@ class XTTSTrainer:
 
     def _set_up(self, starts_anew: bool) -> None:
         with self.timers.stage("corpus"), self.display.progress() as progress:
-            config = settle_start(self.config, starts_anew)
+            config = settle_start(self.config, starts_anew, self.display.line)
             self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line, progress)
         config = self.config
         spec = self.corpus.model_spec(config.model)

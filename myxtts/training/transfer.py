@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import numpy as np
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
+from myxtts.data.cache_location import with_prepared_language
+from myxtts.data.cache_writer import ignore_line
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
@@ -82,12 +84,15 @@ def read_origin(init_from: str) -> Origin:
         raise CheckpointError(f"{path} does not hold what a checkpoint holds: {error}.") from None
 
 
-def settle_start(config: XTTSConfig, starts_anew: bool = False) -> XTTSConfig:
+def settle_start(
+    config: XTTSConfig, starts_anew: bool = False, announce: Callable[[str], None] = ignore_line
+) -> XTTSConfig:
     """The configuration with the settings that the first weights decide, before the corpus is prepared.
 
     Those weights are the run in `checkpoint_dir`, unless it `starts_anew`; otherwise those of `init_from`. Settings at their
     default take the values that the weights were trained with. A setting that contradicts `init_from` is a `ConfigError`;
-    one that contradicts the run is left to `myxtts.training.resume`, which knows the corpus.
+    one that contradicts the run is left to `myxtts.training.resume`, which knows the corpus. Without such weights, the language
+    is the one that the corpus was prepared in.
     """
     init_from = config.training.init_from
     settings: dict[str, dict[str, Any]] = {}
@@ -100,7 +105,11 @@ def settle_start(config: XTTSConfig, starts_anew: bool = False) -> XTTSConfig:
         settings = _settings_of_origin(config.model, origin)
     taken_from = config.training.checkpoint_dir if run is not None else init_from
     filled = _filled_in(config_to_dict(config), settings)
-    filled = _filled_in(filled, {"data": {"language": DEFAULT_LANGUAGE}, "model": {"size": DEFAULT_SIZE}})
+    data = (
+        config.data if filled["data"]["language"] is not None else with_prepared_language(config.data, None, announce)
+    )
+    language = data.language or DEFAULT_LANGUAGE
+    filled = _filled_in(filled, {"data": {"language": language}, "model": {"size": DEFAULT_SIZE}})
     return parse_config(filled, source=f"the settings taken from {taken_from}")
 
 

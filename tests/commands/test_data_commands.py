@@ -195,8 +195,22 @@ def test_another_language_than_before_is_warned_about(tmp_path, capsys):
     folder = write_corpus(tmp_path / "corpus", ["guten tag", "auf wiedersehen"])
     assert main(["prepare", str(folder), "--language", "German", *OPTIONS]) == 0
     assert "Warning" not in capsys.readouterr().err
-    assert main(["prepare", str(folder), *OPTIONS]) == 0
+    assert main(["prepare", str(folder), "--language", "English", *OPTIONS]) == 0
     assert "prepared with texts in de; now they are read as en" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["prepare", "stats", "verify"])
+def test_without_the_flag_the_language_of_the_prepared_corpus_is_kept_and_announced(tmp_path, capsys, command):
+    folder = write_corpus(tmp_path / "corpus", ["guten tag", "auf wiedersehen"])
+    for language in ("English", "German"):  # the latest counts
+        assert main(["prepare", str(folder), "--language", language, *OPTIONS]) == 0
+    capsys.readouterr()
+    assert main([command, str(folder), *OPTIONS]) == 0
+    printed = capsys.readouterr().err
+    assert printed.count("Language: de, because this corpus was prepared with it.") == 1
+    assert "Warning" not in printed
+    cache = open_cache(next(folder.glob(".myxtts/cache/*/")))
+    assert {cache.languages[number] for number in cache.language_numbers} == {"de"}
 
 
 def test_letters_because_the_extra_is_missing_are_warned_about(tmp_path, capsys, monkeypatch):

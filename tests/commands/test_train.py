@@ -148,3 +148,19 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_prepared(tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"training\.checkpoint_dir cannot be written to"):
         run_train(parsed("--train-data", str(tmp_path / "no corpus"), "--checkpoint-dir", str(tmp_path / "file")))
+
+
+def test_the_language_of_a_configuration_file_may_be_a_name(tmp_path, capsys):
+    file = tmp_path / "config.yaml"
+    file.write_text("data:\n  language: persian\n", encoding="utf-8")
+    assert run_config(parsed("--config", str(file), configure=add_config_flags)) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["data"]["language"] == "fa"
+
+
+def test_an_unknown_language_of_a_configuration_file_is_refused(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("data:\n  language: nosuchlang\n", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"data\.language in \S+config\.yaml: Unknown language 'nosuchlang'\. Expected"
+    ):
+        run_config(parsed("--config", str(file), configure=add_config_flags))

@@ -111,3 +111,43 @@ def test_a_pipe_as_the_text_of_a_clip_is_rejected_without_waiting(tmp_path):
     manifest = read_corpus(folder)
     assert [each.id for each in manifest.utterances] == ["p1_001"]
     assert "it is a pipe" in manifest.rejected[0].detail
+
+
+def test_a_recording_without_a_text_file_among_pairs_is_rejected(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", "sub/b.flac": "", "cover.png": ""}))
+    assert [each.id for each in manifest.utterances] == ["a"]
+    assert [(each.id, each.path, each.reason, each.detail) for each in manifest.rejected] == [
+        ("sub/b", "sub/b.flac", "empty text", "no .txt of the same name")
+    ]
+
+
+@pytest.mark.parametrize("stray", ["train.txt", "transcript.txt", "dev.txt"])
+def test_a_stray_text_file_does_not_hide_pairs(tmp_path, stray):
+    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", stray: "Recorded in May.\n"}))
+    assert described(manifest) == {"a": ("One.", "speaker", "en")}
+
+
+def test_a_text_file_that_lists_clips_is_read_where_there_are_no_pairs(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, {"wavs/a.wav": "", "transcripts.txt": "a|One.\n"}))
+    assert described(manifest) == {"a": ("One.", "speaker", "en")}
+
+
+SUBFOLDERS = {"wavs/anna/a.wav": "", "wavs/ben/b.wav": ""}
+
+
+def test_subfolders_next_to_metadata_without_speakers_are_one_speaker_and_that_is_announced(tmp_path):
+    manifest = read_corpus(make_files(tmp_path, SUBFOLDERS | {"metadata.csv": "anna/a|One.\nben/b|Two.\n"}))
+    assert {each.speaker for each in manifest.utterances} == {"speaker"}
+    assert "count as one speaker" in manifest.notices[0]
+    assert "(anna, ben)" in manifest.notices[0]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        SUBFOLDERS | {"metadata.csv": "id|text|speaker\nanna/a|One.|anna\nben/b|Two.|ben\n"},
+        {"wavs/a.wav": "", "wavs/b.wav": "", "metadata.csv": "a|One.\nb|Two.\n"},
+    ],
+)
+def test_nothing_is_announced_where_speakers_are_named_or_there_are_no_subfolders(tmp_path, files):
+    assert read_corpus(make_files(tmp_path, files)).notices == ()

@@ -8,6 +8,7 @@ import pytest
 
 from myxtts.data.manifest import read_corpus, read_splits
 from myxtts.errors import CorpusError
+from myxtts.text.encodings import unmarked_utf16
 
 ENGLISH = {"a": "One, two; three.", "b": 'He said "four", then left.', "c": "Plain"}
 PERSIAN = {"a": "سلام دنيا، اين يك متن است", "b": "گربه روي ديوار نشست", "c": "Plain"}
@@ -209,6 +210,42 @@ def test_when_nothing_fits_the_error_shows_the_lines_as_read_and_what_was_expect
     assert "fourth" not in message
 
 
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_list_is_called_empty(tmp_path, content):
+    with pytest.raises(CorpusError, match=r"\(read as LJSpeech\)\.\nmetadata\.csv is empty\.\nExpected: "):
+        read_corpus(make_folder(tmp_path, "metadata.csv", content))
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("texts", [ENGLISH, PERSIAN, RUSSIAN, FRENCH])
+def test_utf16_without_a_byte_order_mark_is_recognized_and_announced(tmp_path, codec, texts):
+    folder = make_folder(tmp_path, "metadata.csv", delimited("|")(texts).encode(codec))
+    manifest = read_corpus(folder, LANGUAGES[id(texts)])
+    assert texts_of(manifest) == texts
+    assert [notice.partition(",")[0].rstrip(".") for notice in manifest.notices] == [
+        f"metadata.csv is not UTF-8 and was read as {codec.upper()}"
+        + (". If that is wrong" if "".join(texts.values()).isascii() else "")
+    ]
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_text_files_in_utf16_without_a_byte_order_mark_are_recognized_and_announced(tmp_path, codec):
+    texts = {"a": "سلام دنیا، این یک متن است", "b": "Two\u200cwords"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.wav").touch()
+        (tmp_path / f"{name}.txt").write_bytes(f"{text}\n".encode(codec))
+    manifest = read_corpus(tmp_path, "fa")
+    assert texts_of(manifest) == texts
+    assert f"2 .txt files are not UTF-8 and were read as {codec.upper()}" in manifest.notices[0]
+
+
+@pytest.mark.parametrize(
+    "content", [b"a|One\0two\nb|Three\n", b"wxyzwxyz\0wxy", b"\0" * 64, bytes(range(256)) * 4, b"", b"\0"]
+)
+def test_single_nul_bytes_are_not_utf16(content):
+    assert unmarked_utf16(content) is None
+
+
 def test_bytes_that_no_encoding_explains_are_rejected_not_guessed(tmp_path):
     for number, codec in enumerate(("shift_jis", "gb18030", "koi8-r")):
         text = "日本語のテキスト" if codec != "koi8-r" else "привет мир"
@@ -224,6 +261,10 @@ def test_bytes_that_no_encoding_explains_are_rejected_not_guessed(tmp_path):
         (["data/train-00000.parquet"], "Parquet"),
         (["a.wav", "sub/b.flac"], "2 recordings such as .*, but no texts"),
         (["one.csv", "two.csv"], "several lists: one.csv, two.csv"),
+        (
+            ["test/metadata.csv", "test/a.wav", "train/metadata.csv", "train/b.wav"],
+            r"subfolders: train/metadata\.csv, test/metadata\.csv\. Use such a folder: --train-data \S+/train ",
+        ),
         (["notes.md"], "No corpus was recognized"),
     ],
 )

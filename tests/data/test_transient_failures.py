@@ -1,15 +1,20 @@
 """Failures that say nothing about a clip are tried once more, reported, and never remembered."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 from sabotage import failing_read, sabotage_workers
 from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
+from myxtts.audio.files import probe_audio
 from myxtts.data import notes as notes_module
 from myxtts.data.cache import read_header
 from myxtts.data.cache_location import RATES_NAME
 from myxtts.data.notes import read_notes
 from myxtts.data.prepare import prepare_corpus
+from myxtts.data.prepare_worker import do_job
 from myxtts.errors import TextError
 
 ONCE = "marker = Path({marker!r}); first = not marker.exists(); marker.touch()\n        if first: {failure}"
@@ -71,6 +76,30 @@ def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, 
     assert reasons(report) == {"clip001": "missing"}
     assert "Input/output error" in report.rejections[0].detail
     assert remembered(report) == {}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("was_prepared", [False, True])
+def test_a_pipe_named_like_a_recording_is_rejected_for_good_without_waiting(tmp_path, was_prepared):
+    make_corpus(tmp_path, 3)
+    if was_prepared:
+        prepare_corpus(tiny_config(), tmp_path)
+    (tmp_path / "wavs" / "clip001.wav").unlink()
+    os.mkfifo(tmp_path / "wavs" / "clip001.wav")
+    report = prepare_corpus(tiny_config(), tmp_path)
+    assert reasons(report) == {"clip001": "not a regular file"}
+    assert "it is a pipe" in report.rejections[0].detail
+    assert list(remembered(report)) == ["clip001"]
+
+
+def test_a_recording_that_may_not_be_read_is_rejected_with_that_reason_for_now(monkeypatch, tmp_path):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("myxtts.audio.files.open_regular_file", refuse)
+    head, _ = do_job(probe_audio, str(tmp_path / "a.wav"))
+    assert (head["rejected"], head["transient"]) == ("permission denied", True)
+    assert "Permission denied" in head["detail"]
 
 
 def test_a_phonemizer_that_cannot_start_ends_the_run_in_one_line(tmp_path, monkeypatch):

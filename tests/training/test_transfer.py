@@ -8,11 +8,13 @@ import pytest
 from myxtts.audio.mel import MelSpec
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict
+from myxtts.data.prepare import prepare_corpus
 from myxtts.errors import ConfigError
 from myxtts.models.spec import ModelSpec
 from myxtts.synthesis.voice_folder import bundled_voice, read_description
 from myxtts.training.checkpoint import FORMAT_VERSION
 from myxtts.training.transfer import settle_start
+from tests.data.tiny_corpus import make_corpus, tiny_config
 
 PERSIAN_MEL = MelSpec(22050, n_fft=1408, win_length=1400, hop_length=352, n_mels=100, f_min=20.0, f_max=10000.0)
 
@@ -51,6 +53,17 @@ def test_without_other_weights_the_defaults_are_settled(tmp_path):
     config = settled(tmp_path)
     assert config.data == DataConfig(language="en")
     assert config.model == ModelConfig(size="tiny")
+
+
+def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
+    make_corpus(tmp_path / "corpus", 3)
+    prepare_corpus(tiny_config(language="de"), tmp_path / "corpus")
+    data, lines = {"train_data": str(tmp_path / "corpus")}, []
+    config = XTTSConfig(data=DataConfig(**data), training=TrainingConfig(checkpoint_dir=str(tmp_path / "run")))
+    assert settle_start(config, announce=lines.append).data.language == "de"
+    assert [line.partition(",")[0] for line in lines] == ["Language: de"]
+    assert settled(tmp_path / "run", data | {"language": "en"}).data.language == "en"
+    assert settled(tmp_path / "run", data, init_from="bundled").data.language == "en"
 
 
 def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
