@@ -12,6 +12,9 @@ IS_SUPPORTED := import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(VE
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 CANDIDATES := $(or $(PYTHON),$(VERSIONS:%=python%) python3)
 
+# Tracing and compiling use one core; a second process uses the other one. More would only cost memory.
+PYTEST_PROCESSES ?= --numprocesses 2 --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help train test test-slow lint bench clean asked-for-python
 
@@ -53,10 +56,10 @@ train: $(VENV)/.ready  ## train on the bundled corpus for about three minutes, a
 	$(BIN)/myxtts train --checkpoint-dir $(RUN) $(TRAIN_FLAGS)
 
 test: $(VENV)/.ready  ## the tests that every change must pass
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_PROCESSES)
 
 test-slow: $(VENV)/.ready-benchmark  ## all tests, those that take minutes too
-	$(BIN)/python -m pytest -m 'slow or not slow'
+	$(BIN)/python -m pytest $(PYTEST_PROCESSES) -m 'slow or not slow'
 
 lint: $(VENV)/.ready  ## ruff: rules and format
 	$(BIN)/ruff check .
