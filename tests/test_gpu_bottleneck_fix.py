@@ -39,7 +39,7 @@ def test_python_is_in_the_graph_of_the_python_loader_only(tone_corpus, settings,
 
     data = small_config(tone_corpus, tone_corpus, {"plan": "fixed"} | settings).data
     found = python_in(LJSpeechDataset(config=data).create_tf_dataset())
-    record_property("found in the graph", found or "no Python")
+    record_property("found in the graph", str(found or "no Python"))
     assert found == expected
 
 

@@ -66,7 +66,7 @@ def test_a_batch_of_another_length_is_reported_with_the_argument_that_changed(tr
     trainer.distributed_train_step(text, mel, text_lengths, mel_lengths)
     trainer.distributed_train_step(text, tf.pad(mel, [[0, 0], [0, 8], [0, 0]]), text_lengths, mel_lengths)
     (retrace,) = trainer.check_retracing()
-    record_property("reported", retrace)
+    record_property("reported", str(retrace))
     assert f"tf.function RETRACING detected at step {trainer.step} (total retraces: 1)" in str(retrace)
     assert retrace.argument == "mel"
 

@@ -38,7 +38,7 @@ def test_fixed_batches_have_exactly_the_configured_shape(tone_corpus, record_pro
     for text, mel, text_lengths, mel_lengths in dataset:
         assert [tuple(field.shape) for field in (text, mel, text_lengths, mel_lengths)] == shapes
         clip_lengths |= set(mel_lengths.numpy().tolist()) - {0}
-    record_property("clips of these lengths, in frames", sorted(clip_lengths))
+    record_property("clips of these lengths, in frames", str(sorted(clip_lengths)))
     assert len(clip_lengths) > 1
 
 
