@@ -15,11 +15,11 @@ import numpy as np
 from harness import print_table, write_json
 
 from myxtts.audio.files import read_audio
+from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig
-from myxtts.data.source import read_source
-from myxtts.data.utterance import Utterance
+from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError
-from myxtts.evaluation.similarity import SpeakerEncoder
+from myxtts.evaluation.metrics import SpeakerEncoder
 from myxtts.synthesis.voice import Voice
 
 SENTENCES = 12

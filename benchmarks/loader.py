@@ -25,17 +25,17 @@ from librosa_mel import librosa_mel
 
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
+from myxtts.batches.plan import Plan, build_plan, fitting_clips
+from myxtts.cache.corpus_state import read_source
+from myxtts.cache.format import Cache, CacheSettings, open_cache
+from myxtts.cache.journal import RecordWriter, clip_key
+from myxtts.cache.location import worker_setup
+from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
-from myxtts.data.cache import Cache, CacheSettings, open_cache
-from myxtts.data.cache_location import worker_setup
-from myxtts.data.cache_writer import publish
-from myxtts.data.corpora import bundled_corpus
-from myxtts.data.journal import RecordWriter, clip_key
-from myxtts.data.plan import Plan, build_plan, fitting_clips
-from myxtts.data.prepare import prepare_corpus
-from myxtts.data.source import read_source
-from myxtts.data.worker_pool import WorkerPool
-from myxtts.runtime.device import usable_cores
+from myxtts.corpus.recipes import bundled_corpus
+from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, build_front_end
 
 BATCH_SIZE, MAX_TEXT_LENGTH, MAX_MEL_FRAMES = 16, 200, 800
@@ -116,7 +116,7 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
         on_the_fly_dataset,
     )
 
-    from myxtts.data.feed import Feed
+    from myxtts.batches.feed import Feed
 
     fixed, packed = planned(cache, "fixed"), planned(cache, "packed")
     by_id = {one.id: str(one.path) for one in read_source(config).utterances}

@@ -14,9 +14,9 @@ import tensorflow as tf
 from librosa_mel import librosa_mel
 
 from myxtts.batch import NO_CLIP
-from myxtts.data.cache import Cache
-from myxtts.data.feed import Feed
-from myxtts.data.plan import Plan
+from myxtts.batches.feed import Feed
+from myxtts.batches.plan import Plan
+from myxtts.cache.format import Cache
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 
 Take = Callable[[], float]

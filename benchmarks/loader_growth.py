@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import tensorflow as tf
 
+from myxtts.batches.feed import Feed
+from myxtts.batches.plan import build_plan
+from myxtts.cache.format import open_cache
 from myxtts.config.config import DataConfig
-from myxtts.data.cache import open_cache
-from myxtts.data.feed import Feed
-from myxtts.data.plan import build_plan
 
 
 class PeakMemory:

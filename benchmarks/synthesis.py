@@ -24,7 +24,7 @@ from harness import print_table, write_json
 from myxtts.audio.files import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig, ModelConfig
-from myxtts.data.corpora import bundled_corpus
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.synthesis.voice import Voice
@@ -158,9 +158,9 @@ def vocoding(voice: Voice) -> dict[str, float]:
     """Character errors on recordings: as they are, through our vocoder, through librosa's with 60 iterations."""
     import librosa
 
-    from myxtts.evaluation.error_rates import count_errors, sum_errors
-    from myxtts.evaluation.figures import Share, measure
-    from myxtts.evaluation.recognise import RECOGNISER_RATE, PocketsphinxRecogniser
+    from myxtts.evaluation.judge import Share, measure
+    from myxtts.evaluation.metrics import count_errors, sum_errors
+    from myxtts.evaluation.recognizers import RECOGNISER_RATE, PocketsphinxRecogniser
 
     mel = MelSpec(RECOGNISER_RATE)
     if voice.mel != mel:

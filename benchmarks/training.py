@@ -177,7 +177,7 @@ def measure_plans(folder: Path) -> dict:
     import tensorflow as tf
 
     from benchmarks.flops import training_flops
-    from myxtts.runtime.device import usable_cores
+    from myxtts.runtime.machine import usable_cores
 
     default = Contender(folder / "default")
     others = {

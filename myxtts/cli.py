@@ -17,8 +17,8 @@ from contextlib import suppress
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.disk import is_full
-from myxtts.runtime.printable import printable
+from myxtts.runtime.atomic import is_full
+from myxtts.runtime.console import printable
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT

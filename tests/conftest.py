@@ -19,9 +19,9 @@ def usual_hangup():
 @pytest.fixture(scope="session")
 def bundled_cache(tmp_path_factory):
     """The bundled corpus, prepared once for all tests."""
+    from myxtts.cache.format import open_cache
+    from myxtts.cache.prepare import prepare_corpus
     from myxtts.config.config import DataConfig
-    from myxtts.data.cache import open_cache
-    from myxtts.data.prepare import prepare_corpus
 
     folder = tmp_path_factory.mktemp("bundled-cache")
     report = prepare_corpus(DataConfig(cache_dir=str(folder)))
@@ -31,8 +31,8 @@ def bundled_cache(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tone_corpus(tmp_path_factory):
     """A dozen tones of five lengths, prepared; a configuration for it comes from `small_config`."""
-    from myxtts.data.prepare import prepare_corpus
-    from tests.data.tiny_corpus import make_corpus
+    from myxtts.cache.prepare import prepare_corpus
+    from tests.corpus.tiny_corpus import make_corpus
     from tests.training.small_runs import small_config
 
     folder = tmp_path_factory.mktemp("tones")

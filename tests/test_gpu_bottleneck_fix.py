@@ -20,7 +20,7 @@ FOUND = "tf.numpy_function found in data pipeline!"
 
 
 def python_in(dataset):
-    from myxtts.diagnostics.dataset_stages import describe_dataset
+    from myxtts.diagnostics.observe.pipeline import describe_dataset
 
     return sorted({kind for stage in describe_dataset(dataset, {}, {}) for kind in stage.python})
 
@@ -44,7 +44,7 @@ def test_python_is_in_the_graph_of_the_python_loader_only(tone_corpus, settings,
 
 
 def test_native_batches_call_no_python_for_a_clip(tone_corpus, monkeypatch, record_property):
-    from myxtts.data import python_loader
+    from myxtts.batches import on_the_fly as python_loader
     from myxtts.data.ljspeech import LJSpeechDataset
 
     calls, load_clip = [], python_loader.load_clip
@@ -80,7 +80,7 @@ def test_the_graph_decides_and_not_the_source_text(record_property):
 
 
 def test_the_diagnosis_names_the_python_loader_and_the_fix(tone_corpus, record_property):
-    from myxtts.diagnostics.pipeline import diagnose_bottleneck
+    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
 
     data = {"plan": "fixed", "use_tf_native_loading": False}
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus, data), 6)

@@ -21,7 +21,7 @@ BATCHES = 50
 
 
 def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monkeypatch, record_property):
-    from myxtts.data.python_loader import Recordings
+    from myxtts.batches.on_the_fly import Recordings
     from myxtts.diagnostics.trial import trial_trainer
 
     loaded, load = [], Recordings.rows
@@ -42,7 +42,7 @@ def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monke
 
 
 def test_a_healthy_run_has_no_regular_stalls(tone_corpus, record_property):
-    from myxtts.diagnostics.pipeline import diagnose_bottleneck
+    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
 
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus), BATCHES)
     summary = diagnosis.trial.summary
@@ -53,8 +53,8 @@ def test_a_healthy_run_has_no_regular_stalls(tone_corpus, record_property):
 
 
 def test_a_loader_that_stalls_at_regular_distances_is_named_with_its_period(tone_corpus, monkeypatch, record_property):
-    from myxtts.data.feed import Feed
-    from myxtts.diagnostics.pipeline import diagnose_bottleneck
+    from myxtts.batches.feed import Feed
+    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
 
     calls, deliver = itertools.count(), Feed.__next__
 

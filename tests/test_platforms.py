@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import yaml
 
-from tests.data.tiny_corpus import make_corpus
+from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import SMALL_NETWORK
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,5 @@
-"""THE mel: samples (float32, mono) → log-mel frames (frames, n_mels), in NumPy. `myxtts.audio.mel_tf` is the same in TensorFlow.
+"""THE mel: samples (float32, mono) → log-mel frames (frames, n_mels), in NumPy. `myxtts.batches.on_the_fly` is the same in
+TensorFlow.
 
 Natural logarithm of `max(filterbank @ |STFT|, log_floor)`: magnitudes, not powers; a periodic Hann window; frames centred on
 multiples of the hop with reflected edges; triangles on Slaney's mel scale with Slaney's norm (librosa's defaults). A clip of

@@ -70,8 +70,8 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
 
 def run_corpus(arguments: argparse.Namespace) -> int:
     """Write a corpus and say what is in it."""
-    from myxtts.data.corpora import build_asterisk_corpus, build_folder_corpus
-    from myxtts.data.manifest import summarise_rejections
+    from myxtts.corpus.manifest import summarise_rejections
+    from myxtts.corpus.recipes import build_asterisk_corpus, build_folder_corpus
 
     if arguments.recipe == "asterisk":
         languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
@@ -105,7 +105,7 @@ def configure_prepare(parser: argparse.ArgumentParser) -> None:
 
 def run_prepare(arguments: argparse.Namespace) -> int:
     """Bring the cache of a corpus up to date."""
-    from myxtts.data.prepare import prepare_corpus
+    from myxtts.cache.prepare import prepare_corpus
 
     config = _data_config(arguments)
     try:
@@ -154,8 +154,8 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
-    from myxtts.data.cache_location import find_cache
-    from myxtts.data.verify import verify_and_fix_cache
+    from myxtts.cache.location import find_cache
+    from myxtts.cache.verify import verify_and_fix_cache
 
     config = _data_config(arguments)
     with open_progress() as progress:
@@ -202,10 +202,15 @@ def run_stats(arguments: argparse.Namespace) -> int:
     """Show what is in a corpus and which settings fit it; what is not prepared yet is prepared."""
     from rich.console import Console
 
-    from myxtts.data.cache import open_cache
-    from myxtts.data.prepare import prepare_corpus
-    from myxtts.data.statistics import get_statistics, settings_to_paste, subset_clips
-    from myxtts.data.statistics_charts import histogram_lines, save_histograms
+    from myxtts.cache.format import open_cache
+    from myxtts.cache.prepare import prepare_corpus
+    from myxtts.cache.statistics import (
+        get_statistics,
+        histogram_lines,
+        save_histograms,
+        settings_to_paste,
+        subset_clips,
+    )
 
     config = _data_config(arguments)
     with open_progress() as progress:

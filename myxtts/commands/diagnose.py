@@ -54,8 +54,8 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
 
 
 def _run_script(arguments: argparse.Namespace) -> int:
-    from myxtts.diagnostics.page import report_to_html
-    from myxtts.diagnostics.script import run_script
+    from myxtts.diagnostics.observe.html import report_to_html
+    from myxtts.diagnostics.observe.script import run_script
 
     run = run_script(arguments.script, arguments.script_arguments, measure_ceiling=not arguments.no_ceiling)
     out = sys.stderr if arguments.json == "-" else sys.stdout
@@ -103,7 +103,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
 
 def _run_bottleneck(arguments: argparse.Namespace) -> int:
     config = _load_config_then_tensorflow(arguments)
-    from myxtts.diagnostics.pipeline import diagnose_bottleneck
+    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
 
     diagnosis = diagnose_bottleneck(config, arguments.num_batches, _announce)
     sys.stdout.write("\n".join(diagnosis.lines()) + "\n")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from myxtts.audio.mel import MelSpec
     from myxtts.evaluation.evaluate import RecordingSettings
-    from myxtts.evaluation.sentences import Sentence
+    from myxtts.evaluation.sentence_sets import Sentence
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import VoiceDescription
@@ -86,9 +86,9 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
-    from myxtts.evaluation.recognise import CommandRecogniser
+    from myxtts.evaluation.recognizers import CommandRecogniser
     from myxtts.evaluation.report import terminal_table, write_json
-    from myxtts.evaluation.sentences import trained_sentences, training_notice
+    from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
 
     folder, description = _described_voice(arguments)
@@ -123,7 +123,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
-        from myxtts.evaluation.page import write_page
+        from myxtts.evaluation.html import write_page
 
         write_page(evaluation, arguments.html)
     return 0
@@ -131,7 +131,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
 def everyday_sentences() -> tuple[Sentence, ...]:
     """The 100 English sentences that come with the package and are in no corpus."""
-    from myxtts.evaluation.sentences import read_sentences
+    from myxtts.evaluation.sentence_sets import read_sentences
 
     listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
     with importlib.resources.as_file(listed) as path:
@@ -141,7 +141,7 @@ def everyday_sentences() -> tuple[Sentence, ...]:
 def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
     """The voice's folder and description, checked before TensorFlow is imported; None with --recordings-only."""
     from myxtts.errors import EvaluationError
-    from myxtts.synthesis.checks import check_front_end
+    from myxtts.synthesis.options import check_front_end
     from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
     if arguments.recordings_only:
@@ -160,8 +160,8 @@ def _choose_sentences(
     import dataclasses
 
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.sentences import read_sentences
-    from myxtts.synthesis.checks import check_language, check_name
+    from myxtts.evaluation.sentence_sets import read_sentences
+    from myxtts.synthesis.options import check_language, check_name
     from myxtts.text.languages import resolve_language
 
     if arguments.limit is not None and arguments.limit < 1:
@@ -188,10 +188,10 @@ def _choose_sentences(
 
 
 def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | None) -> tuple[Sentence, ...]:
-    from myxtts.data.corpora import bundled_corpus
-    from myxtts.data.manifest import read_corpus
+    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.recipes import bundled_corpus
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.sentences import choose_held_out, sentences_of
+    from myxtts.evaluation.sentence_sets import choose_held_out, sentences_of
 
     folder = data if data is not None else bundled_corpus()
     own_split = sentences_of(read_corpus(folder, language, split="validation").utterances)

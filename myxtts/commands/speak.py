@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
-from myxtts.runtime.ending import clean_end
-from myxtts.runtime.printable import printable
+from myxtts.runtime.console import clean_end, printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _read_text(arguments: argparse.Namespace) -> str:
     """The text from the argument, the file or standard input; exactly one of them."""
-    from myxtts.synthesis.checks import LONGEST_TEXT, check_text_length
+    from myxtts.synthesis.options import LONGEST_TEXT, check_text_length
 
     if arguments.text_file is not None:
         if arguments.text is not None:
@@ -170,7 +169,7 @@ def _read_text(arguments: argparse.Namespace) -> str:
 
 def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
     """The voice's folder and description; options that it cannot follow are refused."""
-    from myxtts.synthesis.checks import check_front_end, check_language
+    from myxtts.synthesis.options import check_front_end, check_language
 
     folder, description = _described_voice(arguments)
     _speech_options(arguments, None)
@@ -188,7 +187,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescript
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
     """The name of one of the voice's speakers, or the speaker saved in a file."""
-    from myxtts.synthesis.checks import check_name
+    from myxtts.synthesis.options import check_name
     from myxtts.synthesis.speaker import Speaker
 
     if name is not None and name not in description.speakers and os.path.isfile(name):
@@ -199,7 +198,7 @@ def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speake
 
 
 def _check_cloning(references: list[str], save_speaker: str | None, description: VoiceDescription) -> None:
-    from myxtts.synthesis.checks import check_can_clone
+    from myxtts.synthesis.options import check_can_clone
     from myxtts.synthesis.output import check_place
     from myxtts.synthesis.speaker import check_reference
 
@@ -235,8 +234,7 @@ class _Destination:
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
     """The checked destination; a file that was not named is a new one, removed again if the block fails."""
     from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_place, new_file, resolve_format
-    from myxtts.synthesis.playback import find_player
+    from myxtts.synthesis.output import check_place, find_player, new_file, resolve_format
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
@@ -258,8 +256,7 @@ def _open_destination(arguments: argparse.Namespace, description: VoiceDescripti
 
 
 def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination) -> int:
-    from myxtts.synthesis.output import AudioFileWriter, open_output
-    from myxtts.synthesis.playback import play
+    from myxtts.synthesis.output import AudioFileWriter, open_output, play
 
     rate, num_samples = voice.sample_rate, 0
     unknown: Counter[str] = Counter()

@@ -122,9 +122,9 @@ def configure_train(parser: argparse.ArgumentParser) -> None:
 def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print what was measured."""
     config = load_command_config(arguments.config, overrides_of(arguments))
+    from myxtts.runtime.locks import RunLock
+    from myxtts.training.initial_weights import settle_start
     from myxtts.training.preflight import check_network, make_run_folders
-    from myxtts.training.run_lock import RunLock
-    from myxtts.training.transfer import settle_start
 
     config = settle_start(config, arguments.reset_training, _say)
     check_network(config)
@@ -149,10 +149,10 @@ def run_train(arguments: argparse.Namespace) -> int:
 def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
     """What judges the voice while it trains: the recogniser on the held-out sentences of the corpus."""
     from myxtts.config.config import DEFAULT_LANGUAGE
-    from myxtts.data.corpora import bundled_corpus
-    from myxtts.data.manifest import read_corpus
+    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.recipes import bundled_corpus
     from myxtts.evaluation.evaluate import evaluation_callback
-    from myxtts.evaluation.sentences import sentences_of
+    from myxtts.evaluation.sentence_sets import sentences_of
 
     folder, language = data.train_data or bundled_corpus(), data.language or DEFAULT_LANGUAGE
     held_out = read_corpus(folder, language, "validation", data.validation_share, data.val_data)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.errors import MyXTTSError, VoiceError
-from myxtts.runtime.printable import printable
+from myxtts.runtime.console import printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`LJSpeechDataset`: a folder of recordings in, batches, statistics and a verified cache out. A thin door to the parts.
 
-The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.data.feed.Feed`; this class
+The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.batches.feed.Feed`; this class
 gives plain `tf.data.Dataset`s of whole passes.
 """
 
@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from myxtts.batch import Batch
+from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
+from myxtts.batches.recordings import RecordingTable, open_recordings
+from myxtts.cache.format import Cache, open_cache
+from myxtts.cache.location import find_cache, ignore_progress
+from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.statistics import Subset, get_statistics, subset_clips
+from myxtts.cache.verify import VerifyReport, verify_and_fix_cache
 from myxtts.config.config import DataConfig
-from myxtts.data.cache import Cache, open_cache
-from myxtts.data.cache_location import find_cache, ignore_progress
-from myxtts.data.limits import resolved_max_mel_frames, usable_clips
-from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes
-from myxtts.data.prepare import prepare_corpus
-from myxtts.data.recordings import RecordingTable, open_recordings
-from myxtts.data.statistics import Subset, get_statistics, subset_clips
-from myxtts.data.verify import VerifyReport, verify_and_fix_cache
-from myxtts.data.worker_pool import Progress
 from myxtts.errors import ConfigError, CorpusError
+from myxtts.runtime.workers import Progress
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -33,7 +32,7 @@ SUBSETS = ("train", "validation", "all")
 
 
 class LJSpeechDataset:
-    """A corpus in LJSpeech's layout, or in any other that `myxtts.data.manifest` recognises."""
+    """A corpus in LJSpeech's layout, or in any other that `myxtts.corpus.manifest` recognises."""
 
     def __init__(
         self,
@@ -100,8 +99,8 @@ class LJSpeechDataset:
         Every clip comes once per epoch (`passes` of them), in an order that follows from (seed, epoch), with references chosen
         likewise; the last batch of a shape is filled with rows of length 0.
         """
-        from myxtts.data.feed import SegmentReader
-        from myxtts.data.tf_native_loader import LoaderOptions, made_ready
+        from myxtts.batches.feed import SegmentReader
+        from myxtts.batches.loader import LoaderOptions, made_ready
 
         plan = self.plan(seed, full)
         reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
@@ -118,7 +117,7 @@ class LJSpeechDataset:
         return made_ready(dataset, LoaderOptions.from_config(self.config))
 
     def get_statistics(self) -> dict[str, Any]:
-        """Lengths, drops, padding of each plan, recommended settings (`myxtts.data.statistics`)."""
+        """Lengths, drops, padding of each plan, recommended settings (`myxtts.cache.statistics`)."""
         return get_statistics(self.cache, self.config, self.subset)
 
     def verify_and_fix_cache(self, fix: bool = True) -> VerifyReport:

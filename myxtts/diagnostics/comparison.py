@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from myxtts.batches.feed import Feed
+from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig, XTTSConfig
-from myxtts.data.corpora import write_wav_corpus
-from myxtts.data.feed import Feed
-from myxtts.data.source import read_source
+from myxtts.corpus.recipes import write_wav_corpus
 from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.trainer import XTTSTrainer

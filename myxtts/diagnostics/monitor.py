@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.device import MachineSample, MachineSampler
+from myxtts.runtime.machine import MachineSample, MachineSampler
 from myxtts.runtime.status import RunStatus, read_status, read_steps
 
 COLUMNS = (

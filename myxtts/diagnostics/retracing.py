@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from myxtts.config.config import XTTSConfig
-from myxtts.diagnostics.findings import percent
+from myxtts.diagnostics.observe.issues import percent
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
 from myxtts.training.corpus import plan_kind
 

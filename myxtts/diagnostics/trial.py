@@ -18,12 +18,12 @@ from rich.console import Console
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.counters import Counts, Retrace
+from myxtts.runtime.compilation import Counts, Retrace
 from myxtts.runtime.timers import Stage, StepSummary, summarize
 from myxtts.training.display import Display
+from myxtts.training.initial_weights import settle_start
 from myxtts.training.steps import learning_kind
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.transfer import settle_start
 
 COLD_STEPS = 2
 """Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""

@@ -17,14 +17,12 @@ import numpy as np
 
 from myxtts.audio.files import level_loudness, read_audio, resample, trim_silence
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.data.manifest import Utterance
+from myxtts.corpus.manifest import Utterance
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.failures import CHARACTERS_PER_SECOND, speaking_rate
-from myxtts.evaluation.figures import Figure, Share, measure
-from myxtts.evaluation.judge import METRICS, Judge, JudgedClip, Progress
-from myxtts.evaluation.recognise import Recogniser
-from myxtts.evaluation.sentences import Sentence, sentences_of
-from myxtts.evaluation.shares import ClipRows, clip_shares
+from myxtts.evaluation.judge import METRICS, ClipRows, Figure, Judge, JudgedClip, Progress, Share, clip_shares, measure
+from myxtts.evaluation.metrics import CHARACTERS_PER_SECOND, speaking_rate
+from myxtts.evaluation.recognizers import Recogniser
+from myxtts.evaluation.sentence_sets import Sentence, sentences_of
 
 SPOKEN_TOGETHER = 16
 """Sentences handed to the voice at once, two of its batches; progress is reported after each such group."""

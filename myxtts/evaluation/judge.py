@@ -6,7 +6,7 @@ compared. A judge loads the models of its metrics when it is made and can be use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,61 @@ import numpy as np
 from myxtts.audio.files import level_loudness
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.distortion import Distortion, measure_distortion
-from myxtts.evaluation.error_rates import ErrorCount, count_errors
-from myxtts.evaluation.failures import find_failure
-from myxtts.evaluation.naturalness import NaturalnessJudge
-from myxtts.evaluation.recognise import PocketsphinxRecogniser, Recogniser
-from myxtts.evaluation.sentences import Sentence
-from myxtts.evaluation.similarity import SpeakerEncoder
-from myxtts.runtime.device import usable_cores
+from myxtts.evaluation.metrics import (
+    Distortion,
+    ErrorCount,
+    NaturalnessJudge,
+    SpeakerEncoder,
+    count_errors,
+    find_failure,
+    measure_distortion,
+    speaker_similarities,
+)
+from myxtts.evaluation.recognizers import PocketsphinxRecogniser, Recogniser
+from myxtts.evaluation.sentence_sets import Sentence
+from myxtts.runtime.machine import usable_cores
+
+# MERGED: Figures with their uncertainty: sums per sentence in, one value with a 95 % interval out. Plain NumPy.
+#
+# Every figure is one sum over one count (edits over characters, seconds over seconds, scores over clips). The interval comes from
+# drawing sentences with replacement: the voice would have been measured on other sentences just as well.
+
+BOOTSTRAP_DRAWS = 2000
+INTERVAL_PERCENT = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value, and the interval that holds it in 95 of 100 draws of sentences."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one clip adds to a figure: a sum and what it is divided by."""
+
+    part: float
+    whole: float = 1.0
+
+
+def measure(shares: Sequence[Sequence[Share | None]]) -> Figure | None:
+    """The figure over sentences; each sentence brings the shares of its clips (one for each seed). None if nothing was measured.
+
+    Clips that could not be measured (None) are left out of both sums. Draws are the same in every call.
+    """
+    parts = np.array([sum(share.part for share in each if share is not None) for each in shares], np.float64)
+    wholes = np.array([sum(share.whole for share in each if share is not None) for each in shares], np.float64)
+    if wholes.sum() <= 0.0:
+        return None
+    drawn = np.random.default_rng(0).integers(0, len(parts), (BOOTSTRAP_DRAWS, len(parts)))
+    whole_sums = wholes[drawn].sum(axis=1)
+    values = parts[drawn].sum(axis=1)[whole_sums > 0] / whole_sums[whole_sums > 0]
+    low, high = np.percentile(values, INTERVAL_PERCENT)
+    return Figure(float(parts.sum() / wholes.sum()), float(low), float(high))
+
 
 METRICS = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 HEARD_LANGUAGES = ("en",)
@@ -134,3 +181,79 @@ class Judge:
             failure = find_failure(original, rate, sentence.text, sentence.language, clip.errors, characters_per_second)
             clip = replace(clip, failure=failure)
         return clip
+
+
+# MERGED: What each judged clip adds to each figure: judged clips in, sums and counts by key out. Plain functions.
+#
+# Rows are sentences; a row holds the clips of one sentence (one for each seed), or None where there is no clip.
+
+ClipRows = Sequence[Sequence[JudgedClip | None]]
+ShareRows = list[list[Share | None]]
+
+
+def clip_shares(
+    clips: ClipRows, recordings: Sequence[JudgedClip | None], speakers: Sequence[str], metrics: Sequence[str]
+) -> dict[str, ShareRows]:
+    """Shares by key, for those metrics that are measured on clips; `recordings` and `speakers` have one entry a sentence."""
+    shares = {
+        key: [[None if clip is None else read(clip) for clip in row] for row in clips]
+        for key, read in _READERS.items()
+        if key in metrics
+    }
+    if "similarity" in metrics:
+        shares["similarity"] = _similarity_shares(clips, recordings, speakers)
+    return shares
+
+
+def _character_share(clip: JudgedClip) -> Share | None:
+    return None if clip.errors is None else Share(clip.errors.character_edits, clip.errors.characters)
+
+
+def _word_share(clip: JudgedClip) -> Share | None:
+    return None if clip.errors is None else Share(clip.errors.word_edits, clip.errors.words)
+
+
+def _naturalness_share(clip: JudgedClip) -> Share | None:
+    return None if clip.dnsmos is None else Share(clip.dnsmos)
+
+
+def _distortion_share(clip: JudgedClip) -> Share | None:
+    if clip.distortion is None:
+        return None
+    return Share(clip.distortion.distance_sum_db, clip.distortion.aligned_frames)
+
+
+def _duration_share(clip: JudgedClip) -> Share | None:
+    if clip.distortion is None:
+        return None
+    recorded_seconds = clip.distortion.recorded_seconds
+    return Share(abs(clip.distortion.seconds - recorded_seconds), recorded_seconds)
+
+
+def _failure_share(clip: JudgedClip) -> Share:
+    return Share(float(clip.failure is not None))
+
+
+_READERS: Mapping[str, Callable[[JudgedClip], Share | None]] = {
+    "cer": _character_share,
+    "wer": _word_share,
+    "dnsmos": _naturalness_share,
+    "mcd": _distortion_share,
+    "duration_error": _duration_share,
+    "failed": _failure_share,
+}
+
+
+def _similarity_shares(clips: ClipRows, recordings: Sequence[JudgedClip | None], speakers: Sequence[str]) -> ShareRows:
+    recorded = [None if clip is None else clip.embedding for clip in recordings]
+    columns = []
+    for column in zip(*clips, strict=True):
+        embeddings = [None if clip is None else clip.embedding for clip in column]
+        similarities = speaker_similarities(embeddings, recorded, speakers)
+        columns.append(
+            [
+                None if clip is None or similarity is None else Share(similarity)
+                for clip, similarity in zip(column, similarities, strict=True)
+            ]
+        )
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,6 +1,6 @@
 """An `Evaluation` for people and programs: a table for the terminal, a dictionary for JSON, lines for Markdown.
 
-The page with players and pictures is made by `myxtts.evaluation.page`.
+The page with players and pictures is made by `myxtts.evaluation.html`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from rich.table import Table
 
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import SOURCES, Evaluation
-from myxtts.evaluation.figures import Figure
-from myxtts.evaluation.judge import METRICS, JudgedClip
+from myxtts.evaluation.judge import METRICS, Figure, JudgedClip
 
 LABELS = {
     "cer": ("Character error", "percent"),

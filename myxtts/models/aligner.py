@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from myxtts.models.compiled import compiled_by_xla
+from myxtts.models.layers import compiled_by_xla
 from myxtts.models.layout import RowLayout
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.disk import append_whole
+from myxtts.runtime.atomic import append_whole
 
 STATUS_FILE = "status.json"
 STEPS_FILE = "steps.csv"

@@ -19,12 +19,26 @@ import numpy as np
 
 from myxtts.errors import TextError, VoiceError
 from myxtts.models.vocoder import GriffinLimSettings
-from myxtts.runtime.counters import Counts
-from myxtts.synthesis.checks import check_can_clone, check_language, check_name, check_text_length
-from myxtts.synthesis.engine import Engine
-from myxtts.synthesis.options import SpeechOptions, check_number
-from myxtts.synthesis.rendering import Piece, Renderer, Sampling
-from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES, cut_symbols, join_piece, round_up
+from myxtts.runtime.compilation import Counts
+from myxtts.synthesis.engine import (
+    FRAME_SHAPES,
+    TOKEN_SHAPES,
+    Engine,
+    Piece,
+    Renderer,
+    Sampling,
+    cut_symbols,
+    join_piece,
+    round_up,
+)
+from myxtts.synthesis.options import (
+    SpeechOptions,
+    check_can_clone,
+    check_language,
+    check_name,
+    check_number,
+    check_text_length,
+)
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.voice_folder import (
     SPEAKER_VECTORS,

@@ -26,9 +26,9 @@ from myxtts.audio.mel import MelSpec
 from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
-from myxtts.runtime.disk import cause_of
+from myxtts.runtime.atomic import cause_of
+from myxtts.runtime.console import printable
 from myxtts.runtime.files import open_regular_file, read_regular_file
-from myxtts.runtime.printable import printable
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer

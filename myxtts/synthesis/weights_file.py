@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 
 from myxtts.errors import VoiceError
-from myxtts.runtime.printable import printable
+from myxtts.runtime.console import printable
 
 HIGHEST_FLOAT16 = 6e4
 MOST_ENTRIES = 10_000

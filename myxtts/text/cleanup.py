@@ -1,12 +1,82 @@
 """Cleanup for every language: any string in, NFC text with single spaces, no markup and no invisible characters out."""
 
-# ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
-from myxtts.text.markup import strip_markup
+# MERGED: What a text carries besides words: terminal escapes, HTML and SSML tags, character references. None of it is read aloud.
+#
+# Only what is certainly markup is removed: `a < b`, `x <- y` and `<3` stay. The time is linear in the text's length.
+
+# ruff: noqa: SIM905 - word lists read best as words
+
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"  # control sequences such as colors
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c)?"  # operating system commands such as a window title
+    r"|\x1b[ -/]*+[0-~]?"
+)
+_INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd nobr q ruby samp small span strike strong sub sup "
+    "tt u var wbr emphasis lang lexicon mstts:viseme phoneme prosody say-as voice".split()
+)
+"""Tags inside a word or sentence; all others separate words."""
+_BLOCKS = frozenset(
+    "address article aside audio blockquote body br button caption center col dd details div dl dt figcaption figure footer "
+    "form frame h1 h2 h3 h4 h5 h6 head header hr html iframe img input label legend li link main meta nav ol optgroup option p "
+    "pre rp rt section select source summary svg table tbody td template textarea tfoot th thead title tr ul video "
+    "break desc mark metadata p s speak paragraph sentence par seq media w token".split()
+)
+_HIDDEN = tuple(
+    (re.compile(opening, re.I), re.compile(closing, re.I))
+    for opening, closing in ((r"<!--", r"-->"), (r"<script\b", r"</script\s*+>"), (r"<style\b", r"</style\s*+>"))
+)
+"""Comments and code, removed with their content."""
+_DECLARATION = re.compile(r"<!doctype\b[^<>]*+>|<\?xml\b[^<>?]*+\?>|<!\[CDATA\[|\]\]>", re.I)
+_TAG = re.compile(
+    r"<(/?)([A-Za-z][A-Za-z0-9]*+(?:[:-][A-Za-z0-9]++)*+)"
+    r"((?:\s++[A-Za-z_:@][\w:.-]*+\s*+=\s*+(?:\"[^\"<]*+\"|'[^'<]*+'|[^\s\"'<>=]++))*+)\s*+/?>"
+)
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+
+
+def strip_markup(text: str) -> str:
+    """The text without terminal escapes and tags, with character references (`&amp;`) as the characters they mean."""
+    if "\x1b" in text or "\x9b" in text or "\x9d" in text:
+        text = _ESCAPES.sub("", text)
+    if "<" in text:
+        for opening, closing in _HIDDEN:
+            text = _cut(text, opening, closing)
+        text = _TAG.sub(_without_tag, _DECLARATION.sub(" ", text))
+    if "&" in text:
+        text = _REFERENCE.sub(lambda match: html.unescape(match[0]), text)
+    return text
+
+
+def _cut(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
+    """The text without what lies between two marks; an opening mark that is never closed stays."""
+    kept, position = [], 0
+    while start := opening.search(text, position):
+        end = closing.search(text, start.end())
+        if end is None:
+            break
+        kept.append(text[position : start.start()])
+        position = end.end()
+    return " ".join([*kept, text[position:]])
+
+
+def _without_tag(match: re.Match[str]) -> str:
+    name = match[2].lower()
+    if name in _INLINE:
+        return ""
+    is_markup = name in _BLOCKS or ":" in name or match[3]  # `<amazon:effect name="whispered">`
+    return " " if is_markup else match[0]
+
+
+# ruff: noqa: SIM905 - word lists read best as words
+
 
 ZERO_WIDTH_NON_JOINER = "\u200c"
 ZERO_WIDTH_JOINER = "\u200d"

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from myxtts.errors import TextError
-from myxtts.text.cleanup import base_language
-from myxtts.text.markup import strip_markup
+from myxtts.text.cleanup import base_language, strip_markup
 
 MAX_CHARACTERS = 180
 """About 12 seconds of speech, and within the 200 symbols of the default `max_text_length` in most languages."""

@@ -7,32 +7,117 @@ The choice lies beside the cache, for this machine, corpus and model; a value th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import hashlib
 import json
 import math
 import os
 import platform
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 import tensorflow as tf
 
+from myxtts.batches.feed import Feed
+from myxtts.batches.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feed import Feed
-from myxtts.data.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.device import usable_cores
+from myxtts.runtime.machine import MachineSampler, usable_cores
 from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.hardware import Hardware
-from myxtts.training.levels import resolve_optimization
-from myxtts.training.memory import MemoryMeter
+from myxtts.training.optimization import resolve_optimization
 from myxtts.training.preflight import check_network
 from myxtts.training.state import TrainState
 from myxtts.training.steps import METRICS, Steps
+
+# MERGED: How much memory a trial takes: of the first GPU that trains, or of this process.
+#
+# A GPU counts its own peak. The memory of the process is sampled while the trial runs, which works on every platform: the peaks
+# that operating systems keep differ in their units, and most of them cannot be reset.
+
+GPU = "GPU:0"
+SAMPLE_SECONDS = 0.005
+"""Between two looks at the memory of the process. A step takes tenths of a second, a look 0.07 ms."""
+
+
+class MemoryMeter:
+    """One for all trials: what an earlier trial has not given back yet is taken all the same, and is counted."""
+
+    def __init__(self):
+        self.free_bytes = free_memory_bytes()
+        """Before the first trial."""
+        self.taken_bytes = 0
+        """The most that the last trial had in use, beyond what was in use before the first trial."""
+        self._before = _used_bytes()
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Measure what happens inside; then `taken_bytes` is set."""
+        gc.collect()
+        if _has_gpu():
+            tf.config.experimental.reset_memory_stats(GPU)
+            yield
+            peak = tf.config.experimental.get_memory_info(GPU)["peak"]
+        else:
+            with _PeakSampler() as sampler:
+                yield
+            peak = sampler.peak_bytes
+        self.taken_bytes = max(peak - self._before, 0)
+
+
+class _PeakSampler:
+    """The largest resident memory of this process that a thread sees while inside."""
+
+    def __init__(self):
+        self.peak_bytes = 0
+        self._process = psutil.Process()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="memory-sampler", daemon=True)
+
+    def __enter__(self) -> _PeakSampler:
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._look()
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
+
+
+def free_memory_bytes() -> int:
+    """Of the first GPU that trains, or of the machine."""
+    if _has_gpu():
+        sampler = MachineSampler()
+        gpus = sampler.sample().gpus
+        sampler.close()
+        if gpus:
+            return gpus[0].memory_total_bytes - gpus[0].memory_used_bytes
+    return psutil.virtual_memory().available
+
+
+def _has_gpu() -> bool:
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def _used_bytes() -> int:
+    if _has_gpu():
+        return tf.config.experimental.get_memory_info(GPU)["current"]
+    return psutil.Process().memory_info().rss
+
 
 FILE_NAME = "tuning.json"
 GOOD_ENOUGH = 0.9

@@ -8,14 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
+from myxtts.batches.plan import (
+    Plan,
+    build_plan,
+    describe_sound,
+    plan_kind,
+    plan_sizes,
+    resolved_max_mel_frames,
+    usable_clips,
+    with_clips,
+)
+from myxtts.batches.recordings import RecordingTable, open_recordings
+from myxtts.cache.format import Cache, open_cache
+from myxtts.cache.location import ignore_progress
+from myxtts.cache.prepare import PrepareReport, prepare_corpus, summarise_rejections
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
-from myxtts.data.cache import Cache, open_cache
-from myxtts.data.cache_location import ignore_progress
-from myxtts.data.limits import describe_sound, resolved_max_mel_frames, usable_clips
-from myxtts.data.plan import Plan, build_plan, plan_kind, plan_sizes, with_clips
-from myxtts.data.prepare import PrepareReport, prepare_corpus, summarise_rejections
-from myxtts.data.python_loader import NOTICE as PYTHON_NOTICE
-from myxtts.data.recordings import RecordingTable, open_recordings
 from myxtts.errors import CorpusError
 from myxtts.models.spec import ModelSpec
 

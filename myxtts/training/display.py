@@ -2,16 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
+from myxtts.models.layers import DESCRIPTIONS
+from myxtts.runtime.compilation import Counts
+from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.progress import BarProgress, LineProgress, open_progress
+from myxtts.runtime.timers import StepSummary
+from myxtts.training.progress import StopReason
+
+# MERGED: SIGINT and SIGTERM as a request to stop: the loop ends after the current step, and the run is saved.
+
+STOPPING = "Stopping after this step and saving. Press Ctrl-C again to quit now without saving."
+
+
+class StopOnSignal:
+    """Within it the first signal sets `is_requested`; a second one interrupts at once."""
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` gets a line at once when the first signal comes."""
+        self.is_requested = False
+        self._tell = tell
+        self._previous: dict[int, object] = {}
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._teller: threading.Thread | None = None
+
+    def __enter__(self) -> StopOnSignal:
+        if threading.current_thread() is threading.main_thread():  # Python delivers signals only there
+            if self._tell is not None:
+                self._teller = threading.Thread(target=self._pass_on, name="stop-on-signal", daemon=True)
+                self._teller.start()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if self._teller is not None:
+            self._lines.put(None)
+            self._teller.join()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self.is_requested:
+            raise KeyboardInterrupt
+        self.is_requested = True
+        # The signal may have come in the middle of a line: another thread prints this one. Only this queue is made for handlers.
+        self._lines.put(STOPPING)
+
+    def _pass_on(self) -> None:
+        while (line := self._lines.get()) is not None:
+            self._tell(line)
+
 
 STATIC_SHAPES_NOTE = "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization"
 
@@ -116,3 +173,126 @@ class Display:
         for name, value in rows.items():
             table.add_row(name, value)
         self.console.print(table)
+
+
+# MERGED: The first lines of a run: the configuration in the promised words, and what follows from it on this corpus and machine.
+
+if TYPE_CHECKING:
+    from myxtts.training.trainer import XTTSTrainer
+
+
+def announce_run(trainer: XTTSTrainer) -> None:
+    """Show what is going to happen."""
+    plan, cache, settings = trainer.corpus.plan, trainer.corpus.cache, trainer.settings
+    held_out = len(trainer.corpus.validation_plan.clips) if trainer.corpus.validation_plan else 0
+    facts = {
+        "Device": trainer.hardware.description,
+        "XLA": _compiled_parts(trainer),
+        "Convolution": f"{DESCRIPTIONS[trainer.hardware.convolution]}, {instruction_set()}",
+        "Precision": trainer.hardware.dtype_policy,
+        "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
+        f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
+        "Sound": trainer.corpus.sound,
+        "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
+        f"{plan.mean_clips_per_batch():.1f} clips a batch",
+        "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",
+        "Optimisation": f"{trainer.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
+        f"{settings.warmup_steps} steps of warm-up, average {settings.ema_decay:g}",
+        "Steps": f"{trainer.total_steps:,}, batches a step {trainer.config.training.gradient_accumulation_steps}",
+    }
+    if not plan.is_static:
+        facts["Cost of the plan"] = (
+            "a batch of a new size is compiled anew, in the middle of the run; --plan packed has one size"
+        )
+    trainer.display.configuration(
+        trainer.config, facts, plan_kind(trainer.config.data) == "fixed", trainer.corpus.max_mel_frames
+    )
+
+
+def _compiled_parts(trainer: XTTSTrainer) -> str:
+    if trainer.hardware.uses_xla:
+        return "all of the step"
+    if trainer.hardware.xla_note:
+        return f"off: {trainer.hardware.xla_note}"
+    is_off = trainer.config.training.enable_xla_compilation is False or not trainer.hardware.graph_mode
+    return "off" if is_off else "alignment, gradients of SiLU, update"
+
+
+# MERGED: The table at the end of a run: what was measured, and where things are.
+
+if TYPE_CHECKING:
+    from myxtts.training.trainer import XTTSTrainer
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Figures of one process's part of a run."""
+
+    reason: StopReason
+    step: int
+    seconds: float
+    loss: float | None
+    best_validation: float | None
+    useful_frames_per_second: float
+    padding_share: float
+    steps: StepSummary
+    counts: Counts
+    counts_after_warmup: Counts
+    compile_seconds: float
+    skipped_steps: int
+    """Of the whole training: loss or gradient was not finite."""
+    scaled_down_steps: int
+    """The gradient overflowed and the loss scale fell."""
+    logging_share: float
+    checkpoint: Path | None
+    samples: list[Path]
+    """Wavs of the fixed sentences."""
+
+    def rows(self) -> dict[str, str]:
+        """For the table."""
+        after = self.counts_after_warmup
+        compilations = "not countable here" if after.compilations is None else str(after.compilations)
+        return {
+            "Stopped": str(self.reason),
+            "Steps": f"{self.step:,} in all, {self.steps.steps:,} in this run, {self.seconds / 60:.1f} min",
+            "Loss": "–" if self.loss is None else f"{self.loss:.4f}",
+            "Best validation loss": "–" if self.best_validation is None else f"{self.best_validation:.4f}",
+            "Useful frames/s": f"{self.useful_frames_per_second:,.0f}",
+            "Padding": f"{self.padding_share:.1%} of the frames",
+            "Waiting for data": f"{self.steps.wait_share:.2%} of the time",
+            "Skipped steps": f"{self.skipped_steps:,}"
+            + (f", and {self.scaled_down_steps:,} that lowered the loss scale" if self.scaled_down_steps else ""),
+            "Step time": f"{self.steps.mean_seconds:.3f} s ± {self.steps.std_seconds:.3f} s "
+            f"(robust spread {self.steps.step_cv:.1%})",
+            "Traces": f"{self.counts.traces}, after the warm-up {after.traces}",
+            "XLA compilations after the warm-up": compilations,
+            "Time to compile": f"{self.compile_seconds:.1f} s",
+            "Logging": f"{self.logging_share:.2%} of the time",
+            "Checkpoint": str(self.checkpoint or "written by the chief"),
+            "Speech to listen to": "\n".join(str(path) for path in self.samples) or "–",
+        }
+
+
+def summarize_run(
+    trainer: XTTSTrainer, reason: StopReason, checkpoint: Path | None, samples: list[Path], seconds: float
+) -> RunSummary:
+    """The figures of a trainer whose loop has ended."""
+    recorder, steps = trainer.recorder, trainer.clock.summary()
+    return RunSummary(
+        reason=reason,
+        step=trainer.step,
+        seconds=seconds,
+        loss=recorder.last_metrics.get("loss"),
+        best_validation=trainer.progress.best_loss,
+        useful_frames_per_second=recorder.useful_frames / max(trainer.clock.total_seconds, 1e-9),
+        padding_share=1 - trainer.corpus.plan.useful_share(passes=1),
+        steps=steps,
+        counts=trainer.watch.counts(),
+        counts_after_warmup=trainer.watch.counts_since_warmup(),
+        compile_seconds=trainer.timers.seconds("compile"),
+        skipped_steps=trainer.progress.skipped_steps,
+        scaled_down_steps=recorder.scaled_down_steps,
+        logging_share=recorder.seconds / max(trainer.clock.total_seconds, 1e-9),
+        checkpoint=checkpoint,
+        samples=samples,
+    )

@@ -15,10 +15,9 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.models.compiled import allow_xla
-from myxtts.models.convolution import convolution_path
-from myxtts.runtime.device import instruction_set, usable_cores
-from myxtts.training.cluster import Cluster, Result, check_agreement, in_turn, meet, read_cluster
+from myxtts.models.layers import allow_xla, convolution_path
+from myxtts.runtime.machine import instruction_set, usable_cores
+from myxtts.training.distributed import Cluster, Result, check_agreement, in_turn, meet, read_cluster
 
 XLA_FAILS_FROM_CAPABILITY = (12, 0)
 """Compute capability of NVIDIA's Blackwell cards: XLA of TensorFlow 2.21 aborts the whole process there ("PTX version 8.5 does

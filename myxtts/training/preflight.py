@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from myxtts.batches.plan import plan_kind
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.plan import plan_kind
 from myxtts.errors import ConfigError
 from myxtts.models.spec import ModelSpec
 

@@ -7,21 +7,129 @@ so that an empty batch warms a step up.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import keras
 import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
-from myxtts.models.compiled import compiled_by_xla
+from myxtts.errors import TrainingError
+from myxtts.models.layers import compiled_by_xla
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.xtts import XTTS
-from myxtts.training.levels import OptimizationSettings
-from myxtts.training.losses import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
-from myxtts.training.numeric_checks import check_gradients, check_layers
+from myxtts.models.xtts import XTTS, Losses
+from myxtts.runtime.compilation import RetraceWatch
+from myxtts.training.failures import check_gradients, check_layers
+from myxtts.training.optimization import OptimizationSettings
 from myxtts.training.state import TrainState
+
+# MERGED: How losses of clips become the number that is minimised, and the numbers that are shown.
+#
+# Every mean is one sum over one count: over all batches of an accumulated step and over all replicas.
+
+DURATION_WEIGHT = 1.0
+
+
+NUM_TERMS = 3
+"""Flow, prior, duration."""
+NUM_COUNTS = 2
+"""Valid frames, valid blank-expanded symbols."""
+
+
+def counts_of(batch: Batch) -> tf.Tensor:
+    """What the sums are divided by (`NUM_COUNTS`,): known from the lengths before anything is computed."""
+    symbols = tf.where(batch.text_lengths > 0, 2 * batch.text_lengths + 1, 0)
+    return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols)]), tf.float32)
+
+
+def loss_terms(losses: Losses, counts: tf.Tensor) -> tf.Tensor:
+    """What these clips contribute to the three means: float32 (`NUM_TERMS`,)."""
+    frames, symbols = tf.unstack(tf.maximum(counts, 1.0))
+    return tf.stack(
+        [
+            tf.reduce_sum(losses.flow) / frames,
+            tf.reduce_sum(losses.prior) / frames,
+            tf.reduce_sum(losses.duration) / symbols,
+        ]
+    )
+
+
+def total_loss(terms: tf.Tensor) -> tf.Tensor:
+    """The number that is minimised."""
+    return terms[0] + terms[1] + DURATION_WEIGHT * terms[2]
+
+
+# MERGED: A `Batch` from the four tensors that the promised step methods take.
+
+
+def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
+    """A batch of one clip a row from the four promised tensors; one language, no reference."""
+    rows, n_mels = mel.shape[0], mel.shape[2]
+    zeros = tf.zeros((rows, 1), tf.int32)
+    return Batch(
+        tokens=tf.cast(text, tf.int32),
+        mel=tf.cast(mel, tf.float32),
+        text_lengths=tf.cast(text_lengths, tf.int32)[:, tf.newaxis],
+        mel_lengths=tf.cast(mel_lengths, tf.int32)[:, tf.newaxis],
+        token_starts=zeros,
+        frame_starts=zeros,
+        clips=tf.range(rows)[:, tf.newaxis],
+        speakers=zeros,
+        languages=zeros,
+        references=tf.zeros((rows, 1, 0, n_mels)),
+    )
+
+
+def split_rows(batch: Batch, parts: int) -> list[Batch]:
+    """The batch in parts of equally many rows."""
+    rows = batch.tokens.shape[0]
+    if rows % parts:
+        raise TrainingError(
+            f"A batch of {rows} rows cannot be split into gradient_accumulation_steps={parts} equal parts. "
+            f"Try {rows + parts - rows % parts} rows."
+        )
+    return [Batch(*fields) for fields in zip(*(tf.split(field, parts) for field in batch), strict=True)]
+
+
+# MERGED: Watches the compiled steps of a run: what each traced, compiled and got, against what was planned for it.
+
+
+class StepWatch(RetraceWatch):
+    """A `RetraceWatch` that knows the steps. `announce` gets a line for every rise after the warm-up."""
+
+    def __init__(self, steps: Steps, announce: Callable[[str], None], on_retrace: Literal["warn", "fail"] = "warn"):
+        super().__init__(on_retrace=on_retrace)
+        self._steps, self._announce = steps, announce
+        self._warm_kinds: set[str] = set()
+
+    def end_warm_up(self, kind: str, shapes: Iterable[BatchShape]) -> None:
+        """Everything that was built so far is known, and `kind` is going to get batches of these shapes; none: any."""
+        for name, function in self._steps.functions.items():
+            self.add(name, function)
+            self._warm_kinds.add(name.split()[0])
+        for shape in shapes:
+            self.expect(f"{kind} {shape}", self._steps.local_shape(shape).signature())
+        if self._steps.functions:
+            self.warmed_up()
+
+    def observe_step(self, step: int, kind: str, batches: Sequence[Batch]) -> None:
+        """To be called after a step of a kind ran; the first of a kind that was not warmed up is its own warm-up."""
+        is_first = kind not in self._warm_kinds
+        self._warm_kinds.add(kind)
+        named = {f"{kind} {self._steps.shape_of(batch)}": batch for batch in batches}
+        with self.compiling() if is_first else contextlib.nullcontext():
+            # A shape that nobody planned first: what the step compiled was for it.
+            for name in sorted(named, key=self.is_watching):
+                local = self._steps.local_batch(named[name])
+                retrace = self.observe(step, name, local, self._steps.functions[name])
+                if retrace is not None:
+                    self._announce(str(retrace))
+        if not self.is_warm:
+            self.warmed_up()
+
 
 METRICS = (
     "loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes",

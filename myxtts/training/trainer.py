@@ -16,37 +16,44 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch
+from myxtts.batches.feed import Feed, validation_batches
+from myxtts.batches.plan import Position
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feed import Feed, validation_batches
-from myxtts.data.plan import Position
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.counters import Retrace
+from myxtts.runtime.compilation import Retrace
+from myxtts.runtime.locks import RunLock
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
-from myxtts.training.announcement import announce_run
 from myxtts.training.autotune import open_tuned_corpus
-from myxtts.training.checkpoint import Checkpoint, keep_newest, load_checkpoint, mark_best, save_checkpoint
-from myxtts.training.display import Display
+from myxtts.training.checkpoint import (
+    Checkpoint,
+    apply_snapshot,
+    keep_newest,
+    load_checkpoint,
+    mark_best,
+    save_checkpoint,
+    take_snapshot,
+)
+from myxtts.training.display import Display, RunSummary, StopOnSignal, announce_run, summarize_run
 from myxtts.training.failures import Place, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
-from myxtts.training.levels import resolve_optimization
-from myxtts.training.logbook import Logbook
+from myxtts.training.initial_weights import settle_start, start_weights
+from myxtts.training.optimization import resolve_optimization
 from myxtts.training.progress import StopReason
-from myxtts.training.recorder import Recorder
 from myxtts.training.resume import find_run
-from myxtts.training.rows import batch_of_rows, split_rows
-from myxtts.training.run_lock import RunLock
-from myxtts.training.samples import alignment_picture, speak_samples
-from myxtts.training.signals import StopOnSignal
-from myxtts.training.snapshot import apply_snapshot, take_snapshot
-from myxtts.training.start import start_weights
+from myxtts.training.run_log import Logbook
+from myxtts.training.run_recorder import Recorder
 from myxtts.training.state import TrainState
-from myxtts.training.step_watch import StepWatch
-from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
-from myxtts.training.summary import RunSummary, summarize_run
-from myxtts.training.transfer import settle_start
-from myxtts.training.voices import VOICE_NAME, add_earlier_training, corpus_facts, export_voice
+from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, StepWatch, batch_of_rows, learning_kind, split_rows
+from myxtts.training.voices import (
+    VOICE_NAME,
+    add_earlier_training,
+    alignment_picture,
+    corpus_facts,
+    export_voice,
+    speak_samples,
+)
 
 Evaluate = Callable[[Path], dict[str, float]]
 """Measures the voice in a folder; handed in by the command line, so that training never imports evaluation."""

@@ -11,21 +11,75 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.files import write_audio
+from myxtts.batches.recordings import RecordingTable
+from myxtts.cache.corpus_state import SAME_ID_PREFIX
+from myxtts.cache.format import Cache
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
-from myxtts.data.cache import Cache
-from myxtts.data.manifest import read_notices
-from myxtts.data.recordings import RecordingTable
-from myxtts.data.source import SAME_ID_PREFIX
+from myxtts.corpus.manifest import read_notices
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description, save_voice
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, open_corpus
-from myxtts.training.transfer import locate_origin
+from myxtts.training.initial_weights import locate_origin
+from myxtts.training.run_log import Logbook
+
+# MERGED: Pictures and sound of a run: alignments, mels and spoken sentences, made in the logbook's thread.
+
+SENTENCES = {
+    "en": (
+        "Thank you for calling. Please leave your message after the tone.",
+        "The quick brown fox jumps over the lazy dog.",
+    ),
+    "es": ("Gracias por llamar. Por favor, deje su mensaje.",),
+    "fr": ("Merci de votre appel. Veuillez laisser un message.",),
+    "it": ("Grazie per la chiamata. Lasciate un messaggio.",),
+    "ru": ("Спасибо за звонок. Пожалуйста, оставьте сообщение.",),
+    "fa": ("سلام، حال شما چطور است؟",),
+    "de": ("Vielen Dank für Ihren Anruf. Bitte hinterlassen Sie eine Nachricht.",),
+}
+"""Fixed sentences, so that samples of different steps can be compared; a language without any is not sampled."""
+
+
+def speak_samples(voice_folder: Path, out: Path, step: int, logbook: Logbook | None = None) -> list[Path]:
+    """Speak the fixed sentences of every language of a voice into `out`, by its own speaker where it has several."""
+    voice = Voice.load(voice_folder)
+    written = []
+    for language in voice.languages:
+        for number, sentence in enumerate(SENTENCES.get(language.split("-")[0], ())):
+            audio = voice.synthesize(sentence, language=language)
+            path = out / f"step-{step:08d}-{language}-{number}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_audio(path, audio.samples, audio.sample_rate)
+            written.append(path)
+            if logbook is not None:
+                logbook.audio(f"sample/{language}-{number}", step, audio.samples, audio.sample_rate)
+    return written
+
+
+def alignment_picture(path: np.ndarray, mel: np.ndarray) -> np.ndarray:
+    """One row of a batch as an RGB picture: its mel (frames, bands), and below it the symbol of each frame (frames,)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), dpi=80)
+    canvas = FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.imshow(mel.T, origin="lower", aspect="auto", interpolation="none")
+    above.set_ylabel("mel band")
+    below.plot(path, drawstyle="steps-mid", linewidth=1)
+    below.set_ylabel("symbol, blanks among them")
+    below.set_xlabel("frame")
+    figure.tight_layout()
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
 
 VOICE_NAME = "voice"
 LONGEST_LICENCE_NAME = 200

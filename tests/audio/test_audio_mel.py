@@ -19,9 +19,9 @@ from myxtts.audio.mel import (
     num_frames,
     voice_rate,
 )
-from myxtts.audio.mel_tf import mel_tensorflow
+from myxtts.batches.on_the_fly import mel_tensorflow
 from myxtts.config.config import DataConfig
-from myxtts.data.corpora import bundled_corpus
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import AudioError, ConfigError
 
 TOLERANCE = 1e-3

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from myxtts.cache.format import open_cache
+from myxtts.cache.location import cache_root, user_cache_folder
 from myxtts.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig
-from myxtts.data.cache import open_cache
-from myxtts.data.cache_location import cache_root, user_cache_folder
-from myxtts.data.corpora import bundled_corpus
+from myxtts.corpus.recipes import bundled_corpus
 
 OPTIONS = ["--text-symbols", "graphemes", "--num-workers", "1"]
 
@@ -98,7 +98,7 @@ def test_an_interrupt_is_told_and_promises_to_continue(corpus, capsys, monkeypat
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("myxtts.data.prepare.prepare_corpus", interrupt)
+    monkeypatch.setattr("myxtts.cache.prepare.prepare_corpus", interrupt)
     assert main(["prepare", str(corpus), *OPTIONS]) == EXIT_INTERRUPTED
     assert "continues from there" in capsys.readouterr().err
 
@@ -151,7 +151,7 @@ def test_the_bundled_corpus_is_cached_below_the_users_folder(monkeypatch, tmp_pa
 
 def test_a_folder_that_cannot_be_written_is_cached_below_the_users_folder(monkeypatch, tmp_path, corpus):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    monkeypatch.setattr("myxtts.data.cache_location.os.access", lambda path, mode: False)
+    monkeypatch.setattr("myxtts.cache.location.os.access", lambda path, mode: False)
     assert cache_root(corpus, DataConfig()).is_relative_to(tmp_path / "user")
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from myxtts.cli import EXIT_USER_ERROR, main
-from myxtts.synthesis.checks import LONGEST_TEXT
+from myxtts.synthesis.options import LONGEST_TEXT
 from tests.commands.test_speak import PipedInput, failure_of
 from tests.synthesis.tiny_voice import write_recording
 

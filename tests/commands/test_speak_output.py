@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from myxtts.cli import main
-from myxtts.synthesis.playback import find_player, play
+from myxtts.synthesis.output import find_player, play
 from tests.commands.test_speak import failure_of
 from tests.synthesis.tiny_voice import write_recording, write_voice
 

@@ -8,7 +8,7 @@ import yaml
 from myxtts.commands.train import _evaluation, add_config_flags, configure_train, overrides_of, run_config, run_train
 from myxtts.config.load import config_to_dict, load_config
 from myxtts.errors import ConfigError
-from tests.data.tiny_corpus import make_corpus
+from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import SMALL_NETWORK
 
 PROMISED = {

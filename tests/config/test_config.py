@@ -250,7 +250,7 @@ def test_a_seed_that_random_generators_cannot_take_is_refused(seed):
 
 
 def test_the_largest_seed_orders_clips():
-    from myxtts.data.order import shuffled
+    from myxtts.batches.order import shuffled
 
     seed = parse_config({"training": {"seed": 2**31 - 1}}).training.seed
     assert sorted(shuffled(5, seed, 0).tolist()) == [0, 1, 2, 3, 4]

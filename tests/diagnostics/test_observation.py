@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.diagnostics.observe import DiagnosisCallback, assert_compiled_once, observe
+from myxtts.diagnostics.observe.api import DiagnosisCallback, assert_compiled_once, observe
 from myxtts.errors import DiagnosisError
 from tests.diagnostics.trainings import Trainable, diseases
 

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.diagnostics.diseases import Disease
-from myxtts.diagnostics.observe import observe
+from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.issues import Disease
 from tests.diagnostics.trainings import Trainable, diseases, finding, line_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.diagnostics.script import run_script
+from myxtts.diagnostics.observe.script import run_script
 from myxtts.errors import DiagnosisError
 
 TRAINING = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.diagnostics.stalls import find_cyclic_stalls
+from myxtts.diagnostics.observe.rules_host import find_cyclic_stalls
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.dataset_stages import Stage
-from myxtts.diagnostics.pipeline import BottleneckDiagnosis
-from myxtts.diagnostics.places import UNKNOWN
+from myxtts.diagnostics.bottleneck import BottleneckDiagnosis
+from myxtts.diagnostics.observe.pipeline import Stage
+from myxtts.diagnostics.observe.rules_host import find_cyclic_stalls
+from myxtts.diagnostics.observe.source_lines import UNKNOWN
 from myxtts.diagnostics.retracing import RetracingDiagnosis
-from myxtts.diagnostics.stalls import find_cyclic_stalls
 from myxtts.diagnostics.trial import Trial
-from myxtts.runtime.counters import Counts, Retrace, RetraceKind
+from myxtts.runtime.compilation import Counts, Retrace, RetraceKind
 
 
 def trial(wait: float = 0.0, stall_every: int | None = None, retraces: tuple[Retrace, ...] = ()) -> Trial:
@@ -34,9 +34,9 @@ def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
 
 
 def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
-    from myxtts.diagnostics.pipeline import _time_step
+    from myxtts.diagnostics.bottleneck import _time_step
     from myxtts.diagnostics.trial import trial_trainer
-    from tests.data.tiny_corpus import make_corpus
+    from tests.corpus.tiny_corpus import make_corpus
     from tests.training.small_runs import small_config
 
     make_corpus(tmp_path, 12)

@@ -4,7 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from myxtts.diagnostics.diseases import Disease
+from myxtts.diagnostics.observe.issues import Disease
 
 
 class Trainable:

@@ -9,7 +9,7 @@ import numpy as np
 
 from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec
-from myxtts.evaluation.sentences import Sentence
+from myxtts.evaluation.sentence_sets import Sentence
 
 RATE = 16000
 TEXTS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from myxtts.evaluation.error_rates import count_errors, sum_errors
-from myxtts.evaluation.recognise import PocketsphinxRecogniser
+from myxtts.evaluation.metrics import count_errors, sum_errors
+from myxtts.evaluation.recognizers import PocketsphinxRecogniser
 from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
 TEXTS = (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.mel import MelSpec
-from myxtts.evaluation.distortion import align, measure_distortion
+from myxtts.evaluation.metrics import align, measure_distortion
 from tests.evaluation.made_up_voice import RATE, tone
 
 MEL = MelSpec(RATE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.evaluation.error_rates import ErrorCount, comparable_text, count_errors, edit_distance, sum_errors
+from myxtts.evaluation.metrics import ErrorCount, comparable_text, count_errors, edit_distance, sum_errors
 
 
 @pytest.mark.parametrize(

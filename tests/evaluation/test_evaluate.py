@@ -11,9 +11,9 @@ import soundfile
 from myxtts.audio.files import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback
-from myxtts.evaluation.page import render_page
+from myxtts.evaluation.html import render_page
 from myxtts.evaluation.report import describe, summary_rows, to_json, write_json
-from myxtts.evaluation.sentences import read_sentences
+from myxtts.evaluation.sentence_sets import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecogniser, made_up_sentences
 
 METRICS = ("cer", "wer", "mcd", "duration_error", "failed", "rtf")

@@ -119,9 +119,9 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
 
 def test_the_everyday_list_holds_100_sentences_of_at_most_300_characters_that_no_corpus_has():
     from myxtts.commands.evaluate import everyday_sentences
-    from myxtts.data.corpora import bundled_corpus
-    from myxtts.data.manifest import read_corpus
-    from myxtts.evaluation.error_rates import comparable_text
+    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.recipes import bundled_corpus
+    from myxtts.evaluation.metrics import comparable_text
 
     texts = [each.text for each in everyday_sentences()]
     known = {comparable_text(each.text, "en") for each in read_corpus(bundled_corpus()).utterances}
@@ -239,8 +239,8 @@ def test_the_rate_of_recordings_alone_can_be_chosen(corpus, tmp_path, words, exp
 
 
 def test_the_bundled_voice_records_the_split_of_the_bundled_corpus():
-    from myxtts.data.corpora import bundled_corpus
-    from myxtts.data.manifest import read_splits
+    from myxtts.corpus.manifest import read_splits
+    from myxtts.corpus.recipes import bundled_corpus
     from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
     split = read_description(bundled_voice()).training_split

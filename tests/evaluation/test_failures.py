@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.evaluation.error_rates import count_errors
-from myxtts.evaluation.failures import CHARACTERS_PER_SECOND, find_failure, speaking_rate
+from myxtts.evaluation.metrics import CHARACTERS_PER_SECOND, count_errors, find_failure, speaking_rate
 from tests.evaluation.made_up_voice import RATE, tone
 
 TEXT = "a second one is spoken"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.evaluation.figures import Share, measure
+from myxtts.evaluation.judge import Share, measure
 
 
 def test_value_is_the_sum_of_parts_over_the_sum_of_wholes():

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.data.corpora import bundled_corpus
-from myxtts.data.manifest import read_corpus
+from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.naturalness import NaturalnessJudge
-from myxtts.evaluation.similarity import SpeakerEncoder, speaker_similarities
+from myxtts.evaluation.metrics import NaturalnessJudge, SpeakerEncoder, speaker_similarities
 
 
 def skip_unless_installed(package):

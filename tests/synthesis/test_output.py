@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from myxtts.errors import AudioError
-from myxtts.runtime.ending import clean_end
+from myxtts.runtime.console import clean_end
 from myxtts.synthesis import output as output_module
 from myxtts.synthesis.output import AudioFileWriter, open_output
 

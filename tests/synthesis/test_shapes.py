@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from myxtts.errors import VoiceError
-from myxtts.synthesis.shapes import (
+from myxtts.synthesis.engine import (
     FADE_SECONDS,
     FRAME_SHAPES,
     batches_of,

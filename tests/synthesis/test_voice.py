@@ -8,9 +8,8 @@ import pytest
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.errors import AudioError, TextError, VoiceError
-from myxtts.synthesis.checks import LONGEST_TEXT
-from myxtts.synthesis.rendering import Piece, Renderer
-from myxtts.synthesis.shapes import FRAME_SHAPES, TOKEN_SHAPES
+from myxtts.synthesis.engine import FRAME_SHAPES, TOKEN_SHAPES, Piece, Renderer
+from myxtts.synthesis.options import LONGEST_TEXT
 from myxtts.synthesis.speaker import Speaker, cut_reference
 from myxtts.synthesis.voice import SpeechOptions, Voice
 from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice

@@ -2,8 +2,7 @@
 
 import pytest
 
-from myxtts.text.cleanup import clean_text
-from myxtts.text.markup import strip_markup
+from myxtts.text.cleanup import clean_text, strip_markup
 from myxtts.text.sentences import split_sentences
 
 

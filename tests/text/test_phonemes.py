@@ -12,7 +12,7 @@ import unicodedata
 import pytest
 
 from myxtts.errors import TextError
-from myxtts.synthesis.checks import check_front_end
+from myxtts.synthesis.options import check_front_end
 from myxtts.text import phonemes
 from myxtts.text.lexicon import Lexicon, load_lexicon
 from myxtts.text.pauses import is_speakable

@@ -2,8 +2,8 @@
 
 import pytest
 
-from myxtts.data.prepare import prepare_corpus
-from tests.data.tiny_corpus import make_corpus
+from myxtts.cache.prepare import prepare_corpus
+from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config
 
 

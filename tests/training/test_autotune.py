@@ -7,10 +7,12 @@ import pytest
 import tensorflow as tf
 
 from myxtts.batch import BatchShape
-from myxtts.training import autotune, memory
+from myxtts.training import autotune
+from myxtts.training import autotune as memory
 from myxtts.training.autotune import (
     FILE_NAME,
     LoaderTrial,
+    MemoryMeter,
     StepTrial,
     choose_batch_size,
     choose_loader,
@@ -18,7 +20,6 @@ from myxtts.training.autotune import (
     time_steps,
 )
 from myxtts.training.failures import Place, memory_advice
-from myxtts.training.memory import MemoryMeter
 from tests.training.small_runs import text_of
 
 GIB = 2**30

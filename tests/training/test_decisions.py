@@ -9,10 +9,10 @@ from myxtts.audio.mel import MelSpec
 from myxtts.config.config import ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.models.spec import ModelSpec
-from myxtts.training.levels import LEVELS, resolve_optimization
+from myxtts.training.initial_weights import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
+from myxtts.training.optimization import LEVELS, resolve_optimization
 from myxtts.training.progress import Progress
 from myxtts.training.resume import FREE_OF_SPEC, compare_configs, compare_facts
-from myxtts.training.transfer import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -6,12 +6,11 @@ import pytest
 from rich.console import Console
 
 from myxtts.config.config import XTTSConfig
-from myxtts.runtime.counters import Counts
+from myxtts.runtime.compilation import Counts
 from myxtts.runtime.timers import summarize
 from myxtts.training import display as display_module
-from myxtts.training.display import STATIC_SHAPES_NOTE, Display, Figures
+from myxtts.training.display import STATIC_SHAPES_NOTE, Display, Figures, RunSummary
 from myxtts.training.progress import StopReason
-from myxtts.training.summary import RunSummary
 from tests.training.small_runs import quiet_display, text_of
 
 

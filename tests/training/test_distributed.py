@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from myxtts.errors import TrainingError
 from myxtts.training.checkpoint import load_checkpoint
-from myxtts.training.cluster import Cluster, lost_worker, meet, named_workers, read_cluster
-from myxtts.training.meeting import Meeting
-from tests.data.tiny_corpus import make_corpus
+from myxtts.training.distributed import Cluster, Meeting, lost_worker, meet, named_workers, read_cluster
+from tests.corpus.tiny_corpus import make_corpus
 from tests.training.child_run import PATIENCE_SECONDS, finish, losses_of, start, wait_for_step
 
 STEPS = 20

@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from myxtts.data.plan import PLAN_KINDS
-from myxtts.data.prepare import prepare_corpus
+from myxtts.batches.plan import PLAN_KINDS
+from myxtts.cache.prepare import prepare_corpus
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import write_metadata, write_tone
+from tests.corpus.tiny_corpus import write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 CLIPS = 26

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.runtime.device import instruction_set
+from myxtts.runtime.machine import instruction_set
 
 ENVIRONMENTS = {
     "as it is": {},

@@ -12,21 +12,21 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import TextError, TrainingError
-from myxtts.runtime import disk
+from myxtts.runtime import atomic as disk
 from myxtts.runtime import status as status_module
-from myxtts.runtime.counters import RetraceWatch
-from myxtts.runtime.disk import append_whole
+from myxtts.runtime.atomic import append_whole
+from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import STATUS_FILE, read_status, read_steps
 from myxtts.runtime.timers import StepClock
-from myxtts.training import logbook as logbook_module
-from myxtts.training import recorder as recorder_module
-from myxtts.training.event_file import EventFile
+from myxtts.training import run_log as logbook_module
+from myxtts.training import run_recorder as recorder_module
+from myxtts.training.display import STOPPING, StopOnSignal
 from myxtts.training.progress import Progress
-from myxtts.training.recorder import RECENT_STEPS, Recorder
-from myxtts.training.signals import STOPPING, StopOnSignal
+from myxtts.training.run_log import EventFile
+from myxtts.training.run_recorder import RECENT_STEPS, Recorder
 from myxtts.training.steps import METRICS
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.full_disk import largest_file
+from tests.cache.full_disk import largest_file
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 CLIP_IDS = [f"clip-{number}" for number in range(20)]

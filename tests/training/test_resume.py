@@ -12,18 +12,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.batches.plan import build_plan
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
-from myxtts.data.plan import build_plan
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.training import checkpoint as checkpoint_module
-from myxtts.training.checkpoint import Checkpoint, checkpoints_in, load_checkpoint, load_newest, save_checkpoint
+from myxtts.training.checkpoint import (
+    Checkpoint,
+    apply_snapshot,
+    checkpoints_in,
+    load_checkpoint,
+    load_newest,
+    save_checkpoint,
+    take_snapshot,
+)
 from myxtts.training.progress import Progress, StopReason
 from myxtts.training.resume import read_saved
-from myxtts.training.snapshot import apply_snapshot, take_snapshot
 from myxtts.training.state import TrainState
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import make_corpus, write_metadata
+from tests.corpus.tiny_corpus import make_corpus, write_metadata
 from tests.models.clips import tiny_model
 from tests.training.child_run import finish, losses_of, start
 from tests.training.small_runs import quiet_display, small_config, text_of

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from myxtts.data.manifest import read_splits
+from myxtts.corpus.manifest import read_splits
 from myxtts.errors import CheckpointError, ConfigError, MyXTTSError
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice_folder import read_description
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.trainer import XTTSTrainer
-from tests.data.tiny_corpus import make_corpus, write_metadata, write_tone
+from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.errors import TrainingError
-from myxtts.runtime.counters import RetraceKind
+from myxtts.runtime.compilation import RetraceKind
 from myxtts.training.steps import METRICS, VALIDATION_SUMS
 from myxtts.training.trainer import XTTSTrainer
 from tests.training.small_runs import quiet_display, small_config, text_of

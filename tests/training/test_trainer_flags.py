@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.batches.on_the_fly import NOTICE
 from myxtts.config.config import TrainingConfig
-from myxtts.data.python_loader import NOTICE
 from myxtts.errors import CorpusError, TrainingError
-from myxtts.training.announcement import announce_run
 from myxtts.training.corpus import RUNTIME_NOTICE, open_corpus
-from tests.data.tiny_corpus import make_corpus
+from myxtts.training.display import announce_run
+from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import small_config, text_of
 
 

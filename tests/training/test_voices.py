@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.corpora import bundled_corpus
-from myxtts.data.manifest import read_notices
+from myxtts.corpus.manifest import read_notices
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice, licence_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.voices import export_voice, licence_name, reference_clips, speaker_vectors
-from tests.data.tiny_corpus import make_corpus
+from tests.corpus.tiny_corpus import make_corpus
 from tests.models.clips import N_MELS, tiny_model
 from tests.training.small_runs import quiet_display, small_config
 

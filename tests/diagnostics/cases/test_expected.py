@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from myxtts.diagnostics.diseases import Disease
+from myxtts.diagnostics.observe.issues import Disease
 
 FOLDER = Path(__file__).parent
 CASES = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))["cases"]

@@ -1,0 +1,342 @@
+"""The prepared cache: folder in, opened immutable `Cache` out. NumPy only, no TensorFlow.
+
+A cache folder holds
+    cache.json         settings and their fingerprint, symbols, speakers, languages, names and sizes of the files below
+    frames-G.f32       raw little-endian float32 (rows, n_mels); row 0 is zeros, the row that padding points at
+    tokens-G.i32       raw little-endian int32; element 0 is 0
+    index-G.bin        one column after the other, a number per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
+    strings-G.bin      UTF-8: all ids, then all texts
+    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.changes`)
+    journal.bin        only while clips are being prepared, or after that was interrupted (`myxtts.cache.journal`)
+    lock               held by the process that writes (`myxtts.cache.writer`)
+    rejected.csv       which clips were rejected, and why
+G is a generation. `cache.json` is renamed into place last: a reader sees the old cache or the whole new one. Opening reads
+the columns and no string, so that a million clips open in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import mmap
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.audio.mel import MEL_VERSION, MelSpec
+from myxtts.errors import CacheError
+from myxtts.text.tokenizer import SymbolTable
+
+FORMAT_VERSION = 1
+HEADER_NAME = "cache.json"
+COLUMN_ALIGNMENT_BYTES = 64
+
+HOT_COLUMNS = {
+    "frame_starts": np.dtype("<i8"),
+    "token_starts": np.dtype("<i8"),
+    "frame_counts": np.dtype("<i4"),
+    "token_counts": np.dtype("<i4"),
+    "speaker_numbers": np.dtype("<i4"),
+    "language_numbers": np.dtype("<i4"),
+    "checksums": np.dtype("<u4"),
+    "is_validation": np.dtype("?"),
+}
+"""Columns that every reader needs: read and checked on opening."""
+COLD_COLUMNS = {
+    "id_ends": np.dtype("<i8"),
+    "text_ends": np.dtype("<i8"),
+    "source_bytes": np.dtype("<i8"),
+    "source_mtimes_ns": np.dtype("<i8"),
+    "source_hashes": np.dtype("V16"),
+    "text_hashes": np.dtype("<u8"),
+}
+"""Columns for preparing, verifying and naming clips: mapped, read on demand."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheSettings:
+    """Everything that changes what a record holds. Another value is another fingerprint, so another folder."""
+
+    mel: MelSpec
+    trim_silence_db: float | None
+    loudness_db: float | None
+    min_seconds: float
+    max_seconds: float
+    front_end_kind: str
+    front_end_fingerprint: str
+    validation_folder: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as written into cache.json."""
+        return {"format": FORMAT_VERSION, "mel_version": MEL_VERSION, **dataclasses.asdict(self)}
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits."""
+        return fingerprint_of(self.to_dict())
+
+
+def fingerprint_of(settings: Mapping[str, Any]) -> str:
+    """Fingerprint of plain settings; the order of the keys does not matter."""
+    return hashlib.blake2b(canonical_json(settings), digest_size=8).hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one way in which a value is written for hashing."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+
+class Strings(Sequence[str]):
+    """Strings of all clips in one mapped file; each is decoded when it is asked for."""
+
+    def __init__(self, data: np.ndarray, first: int, ends: np.ndarray):
+        self._data, self._first, self._ends = data, first, ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        start = self._first if number == 0 else int(self._ends[number - 1])
+        return self._data[start : int(self._ends[number])].tobytes().decode("utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[number] for number in range(len(self)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Cache:
+    """An opened cache. Arrays are read-only and hold one value per clip; a clip's number is its place in them."""
+
+    folder: Path
+    header: Mapping[str, Any]
+    mel: MelSpec
+    symbols: SymbolTable
+    front_end_kind: str
+    speakers: tuple[str, ...]
+    languages: tuple[str, ...]
+    frame_starts: np.ndarray
+    """int64: row of the clip's first frame in frames_path."""
+    frame_counts: np.ndarray
+    """int32."""
+    token_starts: np.ndarray
+    """int64: index of the clip's first token in tokens_path."""
+    token_counts: np.ndarray
+    """int32: symbols without blanks."""
+    speaker_numbers: np.ndarray
+    """int32: index into speakers."""
+    language_numbers: np.ndarray
+    """int32: index into languages."""
+    is_validation: np.ndarray
+    """bool: held out."""
+    checksums: np.ndarray
+    """uint32: CRC-32 of the frame bytes, continued over the token bytes."""
+    cold: Mapping[str, np.ndarray]
+    """`COLD_COLUMNS`, mapped: for preparing, verifying and naming clips."""
+    strings: np.ndarray
+    """uint8: the strings file, mapped, so that a newer generation cannot take it away from an opened cache."""
+
+    def __repr__(self) -> str:
+        return f"Cache({str(self.folder)!r}, {self.num_clips} clips)"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the settings."""
+        return self.header["fingerprint"]
+
+    @property
+    def content_id(self) -> str:
+        """Of the settings and the clips: changes when a clip is added, changed, removed or held out."""
+        return f"{self.fingerprint}-{self.header['hot_checksum']:08x}"
+
+    @property
+    def num_clips(self) -> int:
+        return len(self.frame_counts)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of frames_path, the zero row included."""
+        return self.header["rows"]
+
+    @property
+    def num_tokens(self) -> int:
+        """Elements of tokens_path, the zero included."""
+        return self.header["tokens"]
+
+    @property
+    def frames_path(self) -> Path:
+        return self.folder / self.header["frames_file"]
+
+    @property
+    def tokens_path(self) -> Path:
+        return self.folder / self.header["tokens_file"]
+
+    @cached_property
+    def frames(self) -> np.ndarray:
+        """Mapped float32 (rows, n_mels)."""
+        return np.memmap(self.frames_path, "<f4", "r", shape=(self.num_rows, self.mel.n_mels))
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """Mapped int32 (tokens,)."""
+        return np.memmap(self.tokens_path, "<i4", "r", shape=(self.num_tokens,))
+
+    def clip_frames(self, clip: int) -> np.ndarray:
+        """Log-mel of one clip, (frames, n_mels)."""
+        start = int(self.frame_starts[clip])
+        return self.frames[start : start + int(self.frame_counts[clip])]
+
+    def clip_tokens(self, clip: int) -> np.ndarray:
+        """Tokens of one clip, (symbols,)."""
+        start = int(self.token_starts[clip])
+        return self.tokens[start : start + int(self.token_counts[clip])]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column by name, as `myxtts.cache.writer.publish` takes them."""
+        return {name: vars(self)[name] for name in HOT_COLUMNS} | dict(self.cold)
+
+    @cached_property
+    def ids(self) -> Strings:
+        return Strings(self.strings, 0, self.cold["id_ends"])
+
+    @cached_property
+    def texts(self) -> Strings:
+        first = int(self.cold["id_ends"][-1]) if self.num_clips else 0
+        return Strings(self.strings, first, self.cold["text_ends"])
+
+
+def open_cache(
+    folder: str | Path, expected_fingerprint: str | None = None, expected_settings: Mapping[str, Any] | None = None
+) -> Cache:
+    """The cache in `folder`, or a `CacheError` that says what is missing, damaged or different."""
+    folder = Path(folder)
+    header = read_header(folder)
+    expected = fingerprint_of(expected_settings) if expected_settings is not None else expected_fingerprint
+    if expected is not None and header["fingerprint"] != expected:
+        changes = "; ".join(settings_differences(header["settings"], expected_settings or {}))
+        raise CacheError(
+            f"The cache in {folder} was prepared with other settings. Expected fingerprint {expected}, received "
+            f"{header['fingerprint']}{f' ({changes})' if changes else ''}. Run `myxtts prepare` with the present settings."
+        )
+    clips, n_mels = header["clips"], header["mel"]["n_mels"]
+    for name, size in (
+        (header["frames_file"], header["rows"] * n_mels * 4),
+        (header["tokens_file"], header["tokens"] * 4),
+        (header["strings_file"], header["strings_bytes"]),
+        (header["index_file"], column_offsets(clips)[1]),
+    ):
+        _require_size(folder / name, size)
+    return load_cache(folder, header)
+
+
+def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
+    """The cache that a checked header describes; its data files are not looked at."""
+    columns, checksum = read_hot_columns(folder / header["index_file"], header["clips"])
+    if checksum != header["hot_checksum"]:
+        raise damaged(folder, f"{header['index_file']} does not match its checksum")
+    return Cache(
+        folder=folder,
+        header=header,
+        mel=MelSpec.from_dict(header["mel"]),
+        symbols=SymbolTable.from_list(header["symbols"]),
+        front_end_kind=header["settings"]["front_end_kind"],
+        speakers=tuple(header["speakers"]),
+        languages=tuple(header["languages"]),
+        **columns,
+        cold=map_cold_columns(folder / header["index_file"], header["clips"]),
+        strings=map_bytes(folder / header["strings_file"]),
+    )
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """`cache.json`, checked against its own checksum and the format version."""
+    try:
+        header = json.loads((folder / HEADER_NAME).read_bytes())
+    except FileNotFoundError:
+        raise CacheError(
+            f"There is no prepared cache in {folder} ({HEADER_NAME} is missing). Run `myxtts prepare`."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise damaged(folder, f"{HEADER_NAME} cannot be read ({error})") from None
+    if not isinstance(header, dict) or header.pop("checksum", None) != zlib.crc32(canonical_json(header)):
+        raise damaged(folder, f"{HEADER_NAME} does not match its checksum")
+    if header["settings"]["format"] != FORMAT_VERSION:
+        raise CacheError(
+            f"The cache in {folder} has format {header['settings']['format']}, this version reads {FORMAT_VERSION}. "
+            "Run `myxtts prepare`."
+        )
+    if header["fingerprint"] != fingerprint_of(header["settings"]):
+        raise damaged(folder, "its fingerprint is not that of its settings")
+    return header
+
+
+def settings_differences(received: Mapping[str, Any], expected: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """One phrase for each setting in which two caches differ."""
+    found = []
+    for name in expected:
+        old, new = received.get(name), expected[name]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += settings_differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            found.append(f"{prefix}{name}: {old} in the cache, {new} now")
+    return found
+
+
+def column_offsets(clips: int) -> tuple[dict[str, int], int]:
+    """Where each column starts in the index file, and how long the file is (bytes)."""
+    offsets, end = {}, 0
+    for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items():
+        offsets[name] = end
+        end += -(-clips * dtype.itemsize // COLUMN_ALIGNMENT_BYTES) * COLUMN_ALIGNMENT_BYTES
+    return offsets, end
+
+
+def read_hot_columns(index_path: Path, clips: int) -> tuple[dict[str, np.ndarray], int]:
+    """The columns of `HOT_COLUMNS`, read into memory, and their CRC-32."""
+    offsets, _ = column_offsets(clips)
+    data = np.fromfile(index_path, np.uint8, count=offsets["id_ends"])
+    data.flags.writeable = False
+    return _columns(data, HOT_COLUMNS, offsets, clips), zlib.crc32(data)
+
+
+def map_cold_columns(index_path: Path, clips: int) -> dict[str, np.ndarray]:
+    """The columns of `COLD_COLUMNS`, mapped."""
+    return _columns(map_bytes(index_path), COLD_COLUMNS, column_offsets(clips)[0], clips)
+
+
+def map_bytes(path: Path) -> np.ndarray:
+    """A file as read-only uint8 without reading it; empty files, which cannot be mapped, are empty arrays."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return np.zeros(0, np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def damaged(folder: Path, what: str) -> CacheError:
+    """The error of a cache that must be repaired before it can be used."""
+    return CacheError(f"The cache in {folder} is damaged: {what}. Run `myxtts verify --fix`.")
+
+
+def _columns(
+    data: np.ndarray, dtypes: Mapping[str, np.dtype], offsets: Mapping[str, int], clips: int
+) -> dict[str, np.ndarray]:
+    return {
+        name: data[offsets[name] : offsets[name] + clips * dtype.itemsize].view(dtype) for name, dtype in dtypes.items()
+    }
+
+
+def _require_size(path: Path, size: int) -> None:
+    """The file has at least the bytes that the header promises (a running `prepare` may have appended more)."""
+    try:
+        received = path.stat().st_size
+    except FileNotFoundError:
+        raise damaged(path.parent, f"{path.name} is missing") from None
+    if received < size:
+        raise damaged(path.parent, f"{path.name} has {received} bytes, expected {size}")

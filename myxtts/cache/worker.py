@@ -1,0 +1,180 @@
+"""A worker process of `prepare`: JSON lines on standard input, results on standard output (`myxtts.runtime.workers`).
+
+The first line is the setup: the data configuration and the front end. Kinds of jobs:
+    probe   a path → samples and rate of the file
+    hash    a path → hash of its content
+    audio   a path and a sample rate → hash of its content, seconds; payload: log-mel, float32 (frames, n_mels)
+    length  a path and a sample rate → frames of its log-mel
+    text    a language and texts → the symbols of each text
+What makes a clip unusable is a result like any other: `rejected` (the reason) and `detail`. Where it says nothing about the clip
+(the disk, the memory, a phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from myxtts.audio.files import load_clip, probe_audio
+from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
+from myxtts.config.config import DataConfig
+from myxtts.errors import AudioError, MyXTTSError, TextError
+from myxtts.runtime.files import open_regular_file
+from myxtts.runtime.workers import RESULT_HEAD
+from myxtts.text.tokenizer import FrontEnd
+
+PHONEMIZER_FAILED = "phonemizer failed"
+UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
+"""What a clip may still cause that no check of ours foresaw: it is rejected and reported, and must not stop the others."""
+OF_THE_CONTENT = ("empty file", "cut off", "not audio")
+"""Reasons that a disk with errors gives too: they count only if every byte of the file can be read."""
+OF_THE_MOMENT = ("missing", "permission denied")
+"""Reasons that say nothing about the recording."""
+
+HASHED_BYTES = 1 << 20
+"""Read at once when a file is hashed."""
+
+Result = tuple[dict[str, Any], bytes]
+
+
+def hash_file(path: str | Path) -> str:
+    """32 hexadecimal digits of a file's content: CRC-32 and size.
+
+    They tell whether a touched file has changed; nobody is to be kept from forging one. SHA-256 took a tenth of `prepare`.
+    """
+    crc, size = 0, 0
+    with open_regular_file(path) as file:
+        while piece := file.read(HASHED_BYTES):
+            crc, size = zlib.crc32(piece, crc), size + len(piece)
+    return f"{crc:08x}{size:024x}"
+
+
+def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
+    """The function of each kind of job."""
+    config = DataConfig(**setup["data"])
+    front_end = FrontEnd.from_dict(setup["front_end"])
+
+    def probe(path: str) -> Result:
+        samples, rate = probe_audio(path)
+        return {"samples": samples, "rate": rate}, b""
+
+    def hash_content(path: str) -> Result:
+        return {"hash": hash_file(path)}, b""
+
+    def audio(item: list[Any]) -> Result:
+        path, sample_rate = item
+        spec = MelSpec.from_config(config, sample_rate)
+        samples = load_clip(path, config, spec.sample_rate)
+        mel = mel_numpy(samples, spec)
+        head = {"hash": hash_file(path), "seconds": len(samples) / spec.sample_rate, "frames": len(mel)}
+        return head, mel.data.cast("B")
+
+    def length(item: list[Any]) -> Result:
+        path, sample_rate = item
+        spec = MelSpec.from_config(config, sample_rate)
+        return {"frames": num_frames(len(load_clip(path, config, spec.sample_rate)), spec)}, b""
+
+    def text(item: dict[str, Any]) -> Result:
+        texts = [_spell(front_end, one, item["language"]) for one in _spell_all(front_end, item)]
+        return {"texts": texts} | ({"transient": True} if any("transient" in one for one in texts) else {}), b""
+
+    return {"probe": probe, "hash": hash_content, "audio": audio, "length": length, "text": text}
+
+
+def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
+    """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
+    try:
+        return front_end.symbols_of(item["texts"], item["language"])
+    except (TextError, OSError, MemoryError, *UNFORESEEN):
+        return item["texts"]
+
+
+def _spell(front_end: FrontEnd, spelled_or_text: list[str] | str, language: str) -> dict[str, Any]:
+    if isinstance(spelled_or_text, list):
+        return {"spelled": "".join(spelled_or_text)}
+    try:
+        return {"spelled": "".join(front_end.symbols_of([spelled_or_text], language)[0])}
+    except TextError as error:
+        if error.__cause__ is not None:  # espeak-ng could not start, e.g. because the temporary folder is full
+            return _transient(PHONEMIZER_FAILED, str(error))
+        return {"rejected": "text cannot be spoken", "detail": str(error)}
+    except (OSError, MemoryError) as error:
+        return _transient(PHONEMIZER_FAILED, _described(error))
+    except UNFORESEEN as error:
+        return {"rejected": "text cannot be spoken", "detail": _described(error)}
+
+
+def do_job(job: Callable[[Any], Result], item: Any) -> Result:
+    """The job's result, or why its clip is unusable."""
+    try:
+        return job(item)
+    except AudioError as error:
+        return _rejected_audio(item if isinstance(item, str) else item[0], error), b""
+    except MyXTTSError as error:
+        return {"rejected": "unusable", "detail": str(error)}, b""
+    except OSError as error:
+        return _transient("missing", f"{item}: {error.strerror or error}"), b""
+    except MemoryError:
+        return _transient("decoder failed", f"{item}: not enough memory"), b""
+    except UNFORESEEN as error:
+        return {"rejected": "decoder failed", "detail": f"{item}: {_described(error)}"}, b""
+
+
+def _rejected_audio(path: str, error: AudioError) -> dict[str, Any]:
+    if error.reason in OF_THE_MOMENT:
+        return _transient(error.reason, str(error))
+    if error.reason in OF_THE_CONTENT:
+        try:
+            hash_file(path)
+        except OSError as read_error:
+            return _transient("missing", f"{path} cannot be read: {read_error.strerror or read_error}.")
+    return {"rejected": error.reason, "detail": str(error)}
+
+
+def _transient(reason: str, detail: str) -> dict[str, Any]:
+    return {"rejected": reason, "detail": detail, "transient": True}
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def serve(requests: BinaryIO, results: BinaryIO) -> None:
+    """Answer until the other end closes."""
+    jobs = build_jobs(json.loads(requests.readline()))
+    _send(results, {"ready": True}, b"")
+    for line in requests:
+        request = json.loads(line)
+        for item in request["items"]:
+            _send(results, *do_job(jobs[request["kind"]], item))
+
+
+def _send(results: BinaryIO, head: dict[str, Any], payload: Any) -> None:
+    data = json.dumps(head).encode()
+    results.write(RESULT_HEAD.pack(len(data), len(payload)) + data)
+    results.write(payload)
+    results.flush()
+
+
+def main() -> int:
+    """Libraries that print must not disturb the results: their standard output is our standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    results = os.fdopen(os.dup(1), "wb", buffering=1 << 20)
+    os.dup2(2, 1)
+    try:
+        serve(sys.stdin.buffer, results)
+    except BrokenPipeError:
+        os._exit(1)  # the parent is gone, and with it everybody who could read a message
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""Publishing a cache: columns, strings and tables in; a folder that `myxtts.cache.format.open_cache` opens out.
+
+Every file is written beside and renamed, `cache.json` last. Nothing that a published header names is ever overwritten, so
+that a failed write, a full disk or a power cut leaves the old cache as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.cache.format import COLD_COLUMNS, HEADER_NAME, HOT_COLUMNS, canonical_json, column_offsets, fingerprint_of
+from myxtts.errors import CacheError
+from myxtts.runtime.atomic import TEMPORARY_SUFFIX, is_full, write_atomically
+from myxtts.runtime.locks import FolderLock
+
+JOURNAL_NAME = "journal.bin"
+LOCK_NAME = "lock"
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP)
+"""Errors of a place, not of a disk: another folder helps, another try does not."""
+
+
+def ignore_line(line: str) -> None:
+    """For callers that print nothing."""
+
+
+@contextlib.contextmanager
+def cache_lock(folder: Path, announce: Callable[[str], None] = ignore_line) -> Iterator[None]:
+    """Only one process writes into a cache folder; others wait for it, and announce for whom."""
+    lock = FolderLock(folder, LOCK_NAME)
+
+    def announce_waiting(line: str) -> None:
+        announce(f"{line} It is preparing or checking the cache in {folder}.")
+
+    try:
+        lock.wait(announce_waiting)
+    except OSError as error:
+        raise write_error(folder, error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write_array_atomically(path: Path, array: np.ndarray) -> None:
+    """An array as .npy, whole or not at all."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+
+
+def write_error(folder: Path, error: OSError) -> CacheError:
+    """What a failed write means to the user."""
+    if is_full(error):
+        return CacheError(
+            f"The disk is full (or a quota is reached): {folder} cannot grow. What is prepared so far is kept, and the cache "
+            "that was there before is intact. Free some space, or set data.cache_dir to another disk, and run `myxtts prepare` "
+            "again: it continues where it stopped."
+        )
+    if error.errno in _NOT_ALLOWED:
+        return CacheError(
+            f"The cache cannot be written. Received: {folder} ({error.strerror}). Name a folder that can be written: "
+            "--cache-dir FOLDER, or data.cache_dir in the configuration file."
+        )
+    return CacheError(f"Writing the cache in {folder} failed: {error.strerror or error}. Run `myxtts prepare` again.")
+
+
+def publish(
+    folder: Path,
+    settings: Mapping[str, Any],
+    columns: Mapping[str, np.ndarray],
+    ids: Sequence[str],
+    texts: Sequence[str],
+    tables: Mapping[str, Any],
+    notes: bytes = b"{}",
+) -> None:
+    """Write the index of a new generation and rename `cache.json` last; files that nobody names any more are removed.
+
+    `columns` are those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends. `tables` are the header's other
+    fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens, data_folder, config.
+    `notes` are the bytes of `myxtts.cache.changes.Notes`.
+    """
+    generation = tables["generation"]
+    id_bytes, text_bytes = ([value.encode("utf-8") for value in values] for values in (ids, texts))
+    strings = b"".join(id_bytes) + b"".join(text_bytes)
+    ends = np.cumsum([len(value) for value in id_bytes + text_bytes], dtype="<i8")
+    columns = {**columns, "id_ends": ends[: len(ids)], "text_ends": ends[len(ids) :]}
+    offsets, index_bytes = column_offsets(len(ids))
+    index = np.zeros(index_bytes, np.uint8)
+    for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items():
+        data = np.ascontiguousarray(columns[name], dtype).view(np.uint8) if len(ids) else np.zeros(0, np.uint8)
+        index[offsets[name] : offsets[name] + data.size] = data
+    header = {
+        "fingerprint": fingerprint_of(settings),
+        "settings": dict(settings),
+        "mel": dict(settings["mel"]),
+        "clips": len(ids),
+        "index_file": f"index-{generation}.bin",
+        "strings_file": f"strings-{generation}.bin",
+        "notes_file": f"notes-{generation}.json",
+        "strings_bytes": len(strings),
+        "hot_checksum": zlib.crc32(index[: offsets["id_ends"]]),
+        "index_checksum": zlib.crc32(index),
+        "strings_checksum": zlib.crc32(strings),
+        **tables,
+    }
+    try:
+        write_atomically(folder / header["index_file"], index.tobytes())
+        write_atomically(folder / header["strings_file"], strings)
+        write_atomically(folder / header["notes_file"], notes)
+        text = json.dumps(header | {"checksum": zlib.crc32(canonical_json(header))}, indent=1, ensure_ascii=False)
+        write_atomically(folder / HEADER_NAME, text.encode("utf-8"))
+    except OSError as error:
+        raise write_error(folder, error) from None
+    for path in unnamed_files(folder, header):
+        path.unlink()
+
+
+def unnamed_files(folder: Path, header: Mapping[str, Any] | None) -> list[Path]:
+    """Files of a cache folder that its header does not name: left over from interrupted runs."""
+    named = {value for name, value in header.items() if name.endswith("_file")} if header else set()
+    patterns = (
+        "frames-*.f32",
+        "tokens-*.i32",
+        "index-*.bin",
+        "strings-*.bin",
+        "notes-*.json",
+        JOURNAL_NAME,
+        f"*{TEMPORARY_SUFFIX}",
+    )
+    return sorted(path for pattern in patterns for path in folder.glob(pattern) if path.name not in named)
+
+
+# MERGED: Taking dead space out of a cache: records in, the same records in new files out. Nothing that is published is changed.
+#
+# Changed and removed clips leave their old frames behind, because the files only grow. Once a large share is dead, the live
+# records
+# are copied, in the order of the clips, into files of the next generation, which `publish` then names.
+
+DEAD_SHARE = 0.25
+"""Of the rows; below it, copying costs more than the space is worth."""
+
+
+def is_worth_compacting(folder: Path, records: np.ndarray, data: Mapping[str, Any], n_mels: int) -> bool:
+    """Enough is dead, and the disk has room for the copy."""
+    live_rows = 1 + count_live_rows(records)
+    is_wasteful = data["rows"] - live_rows > DEAD_SHARE * data["rows"]
+    return is_wasteful and shutil.disk_usage(folder).free > 2 * live_rows * n_mels * 4
+
+
+def count_live_rows(records: np.ndarray) -> int:
+    """Frames that belong to a record."""
+    return int(records["frame_count"].sum(dtype=np.int64))
+
+
+def compact(
+    folder: Path, records: np.ndarray, data: Mapping[str, Any], n_mels: int, generation: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Copy the live records; returns them with their new places, and the header's names and sizes of the new files."""
+    frames = np.memmap(folder / data["frames_file"], "<f4", "r", shape=(data["rows"], n_mels))
+    tokens = np.memmap(folder / data["tokens_file"], "<i4", "r", shape=(data["tokens"],))
+    records = records.copy()
+    names = {"frames_file": f"frames-{generation}.f32", "tokens_file": f"tokens-{generation}.i32"}
+    sizes = {}
+    for field, size, source, start, count in (
+        ("frames_file", "rows", frames, "frame_start", "frame_count"),
+        ("tokens_file", "tokens", tokens, "token_start", "token_count"),
+    ):
+        sizes[size] = _copy_live(folder / names[field], source, records, start, count)
+    return records, names | sizes
+
+
+def _copy_live(target: Path, source: np.ndarray, records: np.ndarray, start_field: str, count_field: str) -> int:
+    """Write the zero element and every record's part of `source`; returns the number of elements written."""
+    counts = records[count_field].astype(np.int64)
+    starts = records[start_field].copy()
+    try:
+        with target.open("wb", buffering=1 << 20) as file:
+            file.write(source[:1].tobytes())
+            for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+                file.write(source[start : start + count].tobytes())
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        raise write_error(target.parent, error) from None
+    records[start_field] = 1 + np.cumsum(counts) - counts
+    return 1 + int(counts.sum())

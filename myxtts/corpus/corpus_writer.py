@@ -1,0 +1,117 @@
+"""Write a corpus in LJSpeech's layout: metadata.csv with speakers and languages, a held-out list, and what was left out.
+
+In: `Line`s whose recordings a recipe has put into `wavs/`. Out: the files, and a `CorpusSummary`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from myxtts.corpus.manifest import write_rejected_csv
+from myxtts.corpus.utterance import Rejection
+from myxtts.errors import CorpusError
+
+HEADER = ("id", "text", "normalised", "speaker", "language")
+HELD_OUT_WORDS = 4
+"""Shorter sentences say little about a voice."""
+HELD_OUT_SECONDS = 12.0
+"""Longer clips do not fit the default max_mel_frames."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a metadata.csv."""
+
+    id: str
+    text: str
+    normalised: str
+    speaker: str
+    language: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CorpusSummary:
+    """What a recipe wrote."""
+
+    folder: Path
+    clips: int
+    seconds: float
+    clips_by_language: dict[str, int]
+    speakers: tuple[str, ...]
+    rejected: tuple[Rejection, ...] = field(repr=False)
+    notices: tuple[str, ...] = ()
+    """What was guessed about the texts, such as an encoding: one sentence each."""
+
+
+def choose_held_out(lines: Sequence[Line], count: int) -> set[str]:
+    """Ids of `count` sentences of at least four words, spread evenly over the lengths, whose text occurs only once."""
+    spoken = [re.sub(r"\W+", " ", line.normalised).casefold().strip() for line in lines]
+    candidates = [
+        line
+        for line, text in zip(lines, spoken, strict=True)
+        if len(text.split()) >= HELD_OUT_WORDS
+        and line.seconds <= HELD_OUT_SECONDS
+        and not line.normalised.startswith("[")
+        and spoken.count(text) == 1
+    ]
+    if len(candidates) < count:
+        raise CorpusError(f"{count} sentences cannot be held out: only {len(candidates)} are long and unique enough.")
+    candidates.sort(key=lambda line: (line.seconds, line.id))
+    step = len(candidates) / count
+    return {candidates[int((number + 0.5) * step)].id for number in range(count)}
+
+
+def finish_corpus(
+    folder: Path, lines: list[Line], rejected: list[Rejection], notices: Sequence[str] = ()
+) -> CorpusSummary:
+    """Write metadata.csv and rejected.csv, and sum up."""
+    write_metadata(folder / "metadata.csv", lines)
+    write_rejected_csv(folder / "rejected.csv", rejected)
+    languages = sorted({line.language for line in lines})
+    return CorpusSummary(
+        folder=folder,
+        clips=len(lines),
+        seconds=sum(line.seconds for line in lines),
+        clips_by_language={name: sum(line.language == name for line in lines) for name in languages},
+        speakers=tuple(sorted({line.speaker for line in lines})),
+        rejected=tuple(rejected),
+        notices=tuple(notices),
+    )
+
+
+def write_split(folder: Path, lines: list[Line], held_out: int) -> None:
+    chosen = choose_held_out(lines, held_out)
+    write_metadata(folder / "metadata_train.csv", [line for line in lines if line.id not in chosen])
+    write_metadata(folder / "metadata_eval.csv", [line for line in lines if line.id in chosen])
+
+
+def write_metadata(path: Path, lines: Iterable[Line]) -> None:
+    rows = ["|".join(HEADER)]
+    rows += [
+        "|".join(cell.replace("|", " ") for cell in (line.id, line.text, line.normalised, line.speaker, line.language))
+        for line in lines
+    ]
+    write_text(path, "\n".join(rows) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(beside, path)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CorpusError(f"The folder {folder} cannot be made: {error.strerror}.") from None

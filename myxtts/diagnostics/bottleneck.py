@@ -1,0 +1,193 @@
+"""Where does a step of this trainer spend its time? (`utilities/diagnose_gpu_bottleneck.py`, `myxtts diagnose bottleneck`)
+
+In: a configuration and a number of batches. Out: the real loader timed stage by stage and alone, the step timed alone, real
+steps split into waiting, host and device, regular stalls, and Python functions found in the dataset's own graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from myxtts.config.config import XTTSConfig
+from myxtts.diagnostics.observe.issues import duration, percent
+from myxtts.diagnostics.observe.pipeline import Stage as PipelineStage
+from myxtts.diagnostics.observe.pipeline import describe_dataset, read_model
+from myxtts.diagnostics.observe.rules_host import Stalls, find_cyclic_stalls
+from myxtts.diagnostics.observe.rules_input import WAIT_SHARE
+from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
+from myxtts.runtime.timers import Stage
+from myxtts.training.trainer import XTTSTrainer
+
+STALL_SHARE = 0.05
+STEP_ALONE_REPETITIONS = 10
+
+
+@dataclass(frozen=True)
+class BottleneckDiagnosis:
+    """The result."""
+
+    stages: tuple[PipelineStage, ...]
+    """The transformations of the dataset."""
+    stage_seconds: tuple[tuple[str, float], ...]
+    """Seconds for each batch in every stage that TensorFlow runs, the last one first; empty without its model."""
+    loader_seconds: float
+    """For each batch, the loader alone."""
+    step_seconds: float
+    """The step alone, on a batch that is there."""
+    trial: Trial
+    stalls: Stalls | None
+    clips_per_batch: float
+
+    @property
+    def python_functions(self) -> tuple[str, ...]:
+        """numpy_function, py_function and generators in the graph."""
+        return tuple(sorted({kind for stage in self.stages for kind in stage.python}))
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence each, with the fix; the promised words where they apply."""
+        problems, summary = [], self.trial.summary
+        for kind in self.python_functions:
+            stage = next(stage for stage in self.stages if kind in stage.python)
+            problems.append(
+                f"🔴 tf.{kind} found in data pipeline! ({stage.label}) Python loads clip by clip under the GIL, and nothing is "
+                "cached. Fix: data.use_tf_native_loading: true."
+            )
+        if self.stalls is not None:
+            problems.append(
+                "🔴 HIGH VARIATION DETECTED - Cyclic pattern identified! "
+                f"Every {self.stalls.period} steps one takes {duration(self.stalls.excess_seconds)} longer, "
+                f"{percent(self.stalls.share)} of the time, most of it {self._grows()}. "
+                "Fix: a deeper prefetch (data.prefetch_buffer_size), and nothing else on the machine."
+            )
+        if summary.wait_share >= WAIT_SHARE:
+            slowest = max(self.stage_seconds, key=lambda stage: stage[1], default=("the loader", 0.0))[0]
+            problems.append(
+                f"🔴 input-bound: {percent(summary.wait_share)} of the time waiting for data, slowest stage {slowest}. "
+                "Fix: preprocessing_mode: precompute, more data.num_workers, a deeper prefetch_buffer_size."
+            )
+        return problems
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 problem found."""
+        return 1 if self.problems else 0
+
+    def _grows(self) -> str:
+        long = np.array(self.stalls.steps)
+        usual = np.setdiff1d(np.arange(len(self.trial.steady)), long)
+        grown = self.trial.steady[long].mean(axis=0) - self.trial.steady[usual].mean(axis=0)
+        return {Stage.WAIT: "waiting for data", Stage.HOST: "on the host", Stage.DEVICE: "in the step"}[
+            Stage(int(grown.argmax()))
+        ]
+
+    def lines(self) -> list[str]:
+        """For people: verdict first."""
+        summary = self.trial.summary
+        problems = self.problems
+        verdict = problems or [
+            f"✅ compute-bound: nothing to gain from the loader ({percent(summary.wait_share)} of the time waiting)"
+        ]
+        lines = [
+            *verdict,
+            "",
+            self.trial.hardware_line,
+            f"Real steps: {summary.steps} of {duration(summary.mean_seconds)} ± {duration(summary.std_seconds)}; waiting "
+            f"{percent(summary.wait_share)}, host {percent(summary.host_share)}, device {percent(summary.device_share)}; "
+            f"spread {percent(summary.step_cv)}",
+            f"Loader alone: {duration(self.loader_seconds)} for each batch of {self.clips_per_batch:.1f} clips "
+            f"({self.clips_per_batch / max(self.loader_seconds, 1e-9):,.0f} clips/s)",
+            f"Step alone, data at hand: {duration(self.step_seconds)}; the loader could feed "
+            f"{self.step_seconds / max(self.loader_seconds, 1e-9):.0f} such devices",
+            "Stages (time for each batch, all threads together):",
+        ]
+        lines += [f"  {name:<22} {duration(seconds):>10}" for name, seconds in self.stage_seconds]
+        return lines
+
+
+def diagnose_bottleneck(
+    config: XTTSConfig, batches: int, announce: Callable[[str], None] | None = None
+) -> BottleneckDiagnosis:
+    """Time the real pipeline, the step, and both together."""
+    announce = announce or (lambda line: None)
+    announce("Building the network and compiling its steps ...")
+    with trial_trainer(config) as trainer:
+        announce(f"Timing the loader alone, {batches} batches ...")
+        stages, stage_seconds, loader_seconds = _time_loader(trainer, batches)
+        trainer.warm_up()
+        announce("Timing the step alone ...")
+        step_seconds = _time_step(trainer)
+        announce(f"Running {batches} real steps ...")
+        trial = run_trial(trainer, max(batches, 3))
+        stalls = find_cyclic_stalls(trial.steady.sum(axis=1))
+        return BottleneckDiagnosis(
+            stages=stages,
+            stage_seconds=stage_seconds,
+            loader_seconds=loader_seconds,
+            step_seconds=step_seconds,
+            trial=trial,
+            stalls=stalls if stalls is not None and stalls.share >= STALL_SHARE else None,
+            clips_per_batch=trainer.corpus.plan.mean_clips_per_batch(),
+        )
+
+
+def _time_loader(
+    trainer: XTTSTrainer, batches: int
+) -> tuple[tuple[PipelineStage, ...], tuple[tuple[str, float], ...], float]:
+    """The datasets that the feed runs, alone: its graph, its stages, and the mean time of a batch over all shapes."""
+    plan, reader = trainer.corpus.plan, trainer.feed.reader
+    segment = next(iter(plan.segments((0, 0), batches + 2, batches + 2)))
+    stages: tuple[PipelineStage, ...] = ()
+    named: dict[str, float] = {}
+    count, spent = 0, 0.0
+    for number in range(len(plan.shapes)):
+        if not len(segment.rows[number]):
+            continue
+        stages += describe_dataset(reader.without_corpus().dataset(segment, number), {}, {})
+        iterator = iter(with_model(reader.dataset(segment, number)))
+        if next(iterator, None) is None:
+            continue
+        start = time.perf_counter()
+        delivered = sum(1 for _ in itertools.islice(iterator, batches))
+        spent += time.perf_counter() - start
+        count += delivered
+        try:
+            model = tf.data.experimental.get_model_proto(iterator)
+        except (tf.errors.OpError, ValueError):  # too few batches for a model
+            continue
+        for node in read_model(model):
+            named[node.kind] = named.get(node.kind, 0.0) + node.seconds
+    seconds = tuple((name, total / max(count, 1)) for name, total in named.items())
+    return stages, seconds, spent / max(count, 1)
+
+
+def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same dataset with TensorFlow's own model of it running, which times its stages (the feed runs without)."""
+    settings = tf.data.Options()
+    settings.autotune.enabled = True
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # TensorFlow warns that an option changes; it is meant to
+    try:
+        return dataset.with_options(settings)
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _time_step(trainer: XTTSTrainer) -> float:
+    """Median time of the step on one real batch, repeated; the train state is restored."""
+    accumulated = trainer.config.training.gradient_accumulation_steps
+    batch = next(trainer.feed)
+    times = []
+    with trainer.state.restored():
+        for _ in range(STEP_ALONE_REPETITIONS + 1):
+            start = time.perf_counter()
+            trainer.steps.learn([batch] * accumulated).numpy()
+            times.append(time.perf_counter() - start)
+    return float(np.median(times[1:]))

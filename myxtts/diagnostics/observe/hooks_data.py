@@ -1,0 +1,173 @@
+"""Hooks into `tf.data`: where datasets are made, how long each `next()` takes, and TensorFlow's own model of the pipeline."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from typing import Any
+
+from myxtts.diagnostics.observe.pipeline import describe_dataset
+from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place, caller_place, is_made_by_keras
+from myxtts.runtime.signatures import Signature, signature_of
+
+clock = time.perf_counter
+_MODEL_AFTER = tuple(2**power for power in range(1, 30))
+"""Elements after which TensorFlow's model of a pipeline is read again."""
+_KEPT_DATASETS = 3
+"""Datasets kept alive for measuring the loader alone; a script that makes one for each epoch must not fill the memory."""
+
+
+class DataHooks:
+    """State of the hooks into `tf.data`."""
+
+    def __init__(self, watcher: Any):
+        self.watcher = watcher
+        self.recording = watcher.recording
+        self.places: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
+        self.python_places: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()
+        self.made_by_keras: weakref.WeakSet = weakref.WeakSet()
+        self.is_evaluating = False
+        """Keras evaluates or predicts: its iterators are not those of the training."""
+        self._python_functions_seen = 0
+        self._datasets: weakref.WeakKeyDictionary[Any, DatasetRecord] = weakref.WeakKeyDictionary()
+        self._iterators: dict[int, tuple[weakref.ref, IteratorRecord]] = {}
+        self._signatures: dict[Signature, int] = {}
+        self.newest_iterator: Any = lambda: None
+
+    def watch_dataset(self, original: Any) -> Any:
+        """`DatasetV2.__init__`: remembers where a dataset was made and which Python functions it brought."""
+
+        def watched(dataset: Any, *args: Any, **kwargs: Any) -> None:
+            original(dataset, *args, **kwargs)
+            if self.watcher.executing_eagerly():
+                self.places[dataset] = caller_place()
+                if is_made_by_keras(sys._getframe(1)):
+                    self.made_by_keras.add(dataset)
+                new = self.recording.python_functions[self._python_functions_seen :]
+                self._python_functions_seen = len(self.recording.python_functions)
+                if new:
+                    self.python_places[dataset] = tuple(dict.fromkeys(span.place for span in new))
+
+        return watched
+
+    def watch_iterator(self, original: Any) -> Any:
+        """`OwnedIterator.__init__`: a pass over a dataset begins."""
+
+        def watched(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
+            original(iterator, dataset, *args, **kwargs)
+            if dataset is not None and self.watcher.executing_eagerly() and self.watcher.on_thread():
+                start = clock()
+                self._note_iterator(iterator, dataset)
+                self.watcher.own_spans.append((start, clock()))
+
+        return watched
+
+    def watch_next(self, original: Any) -> Any:
+        """`OwnedIterator._next_internal`: waiting for one batch, from Python."""
+        watcher = self.watcher
+
+        def watched(iterator: Any) -> Any:
+            if not watcher.is_watched() or not watcher.executing_eagerly():
+                return original(iterator)
+            record = self._record_of(iterator)
+            watcher.depth += 1
+            start, signature = clock(), -1
+            try:
+                batch = original(iterator)
+                end = clock()
+                signature = self._number_of(batch)
+                return batch
+            finally:
+                if signature < 0:
+                    end = clock()
+                watcher.depth -= 1
+                self.recording.add(self.recording.fetches, Fetch(start, end, record.number, signature))
+                record.elements += signature >= 0
+                record.exhausted |= signature < 0
+                if signature >= 0 and record.elements in _MODEL_AFTER:
+                    self.read_model(iterator, record)
+
+        return watched
+
+    def read_model(self, iterator: Any, record: IteratorRecord) -> None:
+        """TensorFlow's model of the running pipeline, after its own rewrites, with the time spent in each stage."""
+        import tensorflow as tf
+
+        if record.dataset < 0:
+            return
+        dataset = self.recording.datasets[record.dataset]
+        if record.elements <= dataset.model_elements:
+            return
+        start = clock()
+        self.watcher.depth += 1
+        try:
+            model = tf.data.experimental.get_model_proto(iterator)
+            if dataset.model is None or len(model.nodes) >= len(dataset.model.nodes):  # ended inputs drop out of it
+                dataset.model, dataset.model_elements = model, record.elements
+        except (tf.errors.OpError, ValueError):  # no model with autotuning off, or for a distributed iterator
+            dataset.model_elements = record.elements
+        finally:
+            self.watcher.depth -= 1
+            self.watcher.own_spans.append((start, clock()))
+
+    def record_fit_element(self) -> None:
+        """Keras has taken a batch from the newest iterator, inside its graph."""
+        iterator = self.newest_iterator()
+        if iterator is not None:
+            record = self._record_of(iterator)
+            record.is_inside_graph = True
+            record.elements += 1
+            if record.elements in _MODEL_AFTER:
+                self.read_model(iterator, record)
+
+    def _note_iterator(self, iterator: Any, dataset: Any) -> None:
+        known = self._datasets.get(dataset)
+        place = caller_place()
+        if known is None:
+            stages = describe_dataset(dataset, self.places, self.python_places, self.made_by_keras)
+            known = DatasetRecord(
+                number=len(self.recording.datasets),
+                stages=stages,
+                place=place,
+                element_spec=dataset.element_spec,
+                cardinality=int(dataset.cardinality()),
+                kept=dataset,
+            )
+            self._datasets[dataset] = known
+            self.recording.datasets.append(known)
+            for older in self.recording.datasets[:-_KEPT_DATASETS]:
+                older.kept = None
+        record = IteratorRecord(len(self.recording.iterators), known.number, clock(), place)
+        self.recording.iterators.append(record)
+        self._iterators[id(iterator)] = (weakref.ref(iterator), record)
+        if not self.is_evaluating:
+            self.newest_iterator = weakref.ref(iterator)
+
+    def _record_of(self, iterator: Any) -> IteratorRecord:
+        known = self._iterators.get(id(iterator))
+        if known is not None and known[0]() is iterator:
+            return known[1]
+        record = IteratorRecord(len(self.recording.iterators), -1, clock(), UNKNOWN)
+        self.recording.iterators.append(record)
+        self._iterators[id(iterator)] = (weakref.ref(iterator), record)
+        return record
+
+    def _number_of(self, batch: Any) -> int:
+        signature = signature_of(batch, lambda value: 0)
+        number = self._signatures.get(signature)
+        if number is None:
+            number = self._signatures[signature] = len(self.recording.batch_signatures)
+            self.recording.batch_signatures.append(signature)
+        return number
+
+
+def install(watcher: Any, replace: Any) -> None:
+    """Set the hooks into `tf.data`."""
+    from tensorflow.python.data.ops import dataset_ops, iterator_ops
+
+    watcher.data = hooks = DataHooks(watcher)
+    replace(dataset_ops.DatasetV2, "__init__", hooks.watch_dataset)
+    replace(iterator_ops.OwnedIterator, "__init__", hooks.watch_iterator)
+    replace(iterator_ops.OwnedIterator, "_next_internal", hooks.watch_next)

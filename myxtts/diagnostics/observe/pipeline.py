@@ -1,0 +1,284 @@
+"""What the input pipeline of a training did: its stages with the time spent in each, after TensorFlow's own rewrites.
+
+In: a `DatasetRecord` (stages from the dataset objects, TensorFlow's model of the running pipeline). Out: `PipelineFacts`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from myxtts.diagnostics.observe.recording import DatasetRecord, Recording
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place, code_of, place_of_code
+from myxtts.diagnostics.observe.split_steps import StepTable
+
+# MERGED: The transformations of a `tf.data` pipeline, read from the dataset objects and the graphs of their functions.
+#
+# In: a dataset. Out: one `Stage` per transformation, the one nearest to the training first. Python functions and generators are
+# found as ops (`PyFunc`, `EagerPyFunc`, `GeneratorDataset`) in the functions' graphs, nested ones included, never in source text.
+
+_PYTHON_OPS = {"PyFunc": "numpy_function", "PyFuncStateless": "numpy_function", "EagerPyFunc": "py_function"}
+_MOST_STAGES = 200
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One transformation."""
+
+    kind: str
+    """map, batch, prefetch, cache, shuffle, repeat, interleave, flat_map, from_generator, range, tensor_slice ..."""
+    label: str
+    """For people: `map(decode_wav)`."""
+    place: Place
+    """Where it was added."""
+    function_place: Place = UNKNOWN
+    """Where its function is defined."""
+    is_parallel: bool = False
+    python: tuple[str, ...] = ()
+    """numpy_function, py_function, generator: what calls Python for each element."""
+    python_places: tuple[Place, ...] = ()
+    is_random: bool = False
+    """Its function draws random numbers: its output must not be cached."""
+    is_on_disk: bool = False
+    """A cache with a file name."""
+    ops: int = 0
+    """Nodes of its function's graph."""
+    is_users: bool = True
+    """The user added it, not Keras."""
+
+
+def describe_dataset(dataset: Any, places: Any, python_places: Any, made_by_keras: Any = ()) -> tuple[Stage, ...]:
+    """The stages of a dataset; the mappings tell where datasets and Python functions were made, and by whom."""
+    stages, waiting = [], [dataset]
+    while waiting and len(stages) < _MOST_STAGES:
+        current = waiting.pop(0)
+        kind = _kind_of(current)
+        if kind not in ("options", "restructured"):
+            stages.append(_describe(current, kind, places, python_places, current not in made_by_keras))
+        if kind != "from_generator":
+            waiting += list(current._inputs())
+    return tuple(stages)
+
+
+def _describe(dataset: Any, kind: str, places: Any, python_places: Any, is_users: bool) -> Stage:
+    place = places.get(dataset, UNKNOWN)
+    functions = list(dataset._functions())
+    ops = [node.op for function in functions for node in _nodes(function)]
+    names = [_function_name(function) for function in functions if kind != "from_generator"]
+    python = tuple(sorted({_PYTHON_OPS[op] for op in ops if op in _PYTHON_OPS}))
+    if "GeneratorDataset" in ops:
+        python = ("generator",)
+    parallel = getattr(dataset, "_num_parallel_calls", None)
+    filename = getattr(dataset, "_filename", None)
+    return Stage(
+        kind=kind,
+        label=f"{kind}({', '.join(names)})" if names else kind,
+        place=place,
+        function_place=place_of_code(code_of(functions[0]._func)) if functions else UNKNOWN,
+        is_parallel=parallel is not None and bool(_number(parallel) != 1),
+        python=python,
+        python_places=tuple(python_places.get(dataset, ())),
+        is_random=any("Random" in op or "Multinomial" in op for op in ops),
+        is_on_disk=filename is not None and _number(filename) not in (b"", None),
+        ops=len(ops),
+        is_users=is_users,
+    )
+
+
+def _kind_of(dataset: Any) -> str:
+    """`_ParallelMapDataset` is `map`, `_PaddedBatchDataset` is `padded_batch`, a flat_map over a generator `from_generator`."""
+    name = type(dataset).__name__.strip("_").removesuffix("V1").removesuffix("V2").removesuffix("Dataset")
+    name = name.removeprefix("Parallel")
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    if kind == "flat_map" and any(node.op == "GeneratorDataset" for f in dataset._functions() for node in _nodes(f)):
+        return "from_generator"
+    return kind or type(dataset).__name__
+
+
+def _nodes(function: Any) -> list[Any]:
+    graph = function.function.graph.as_graph_def()
+    return list(itertools.chain(graph.node, *(inner.node_def for inner in graph.library.function)))
+
+
+def _function_name(function: Any) -> str:
+    code = code_of(function._func)
+    name = code.co_name if code is not None else type(function._func).__name__
+    return "lambda" if name == "<lambda>" else name
+
+
+def _number(value: Any) -> Any:
+    """A Python value from an eager constant; None if it is only known in a graph."""
+    return value.numpy() if hasattr(value, "numpy") else value if isinstance(value, (int, bytes)) else None
+
+
+_ASYNCHRONOUS = ("prefetch", "parallel_map", "map_and_batch", "parallel_interleave", "parallel_batch")
+
+
+@dataclass(frozen=True)
+class ModelNode:
+    """One stage of the pipeline as TensorFlow runs it."""
+
+    kind: str
+    """map, parallel_map, map_and_batch, prefetch, batch, generator, flat_map ..."""
+    seconds: float
+    """Time spent in it so far, all threads together, its inputs not counted."""
+    elements: int
+    is_parallel: bool
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """A stage that the user wrote, and what it cost."""
+
+    stage: Stage
+    seconds_per_batch: float
+    runs_parallel: bool
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.stage.label
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """The pipeline that feeds the steps."""
+
+    stages: tuple[Stage, ...]
+    place: Place
+    """Where the training iterates it."""
+    passes: int
+    """How many iterators were made on it."""
+    cardinality: int
+    times: tuple[StageTime, ...]
+    """The stages whose cost is known, most costly first; empty without TensorFlow's model."""
+    has_model: bool
+    is_prefetching: bool
+    """Whole batches are made ahead while the step runs."""
+    loader_seconds_per_batch: float
+    """All stages together, on one thread each."""
+    repeats: bool
+    dataset_number: int
+
+    def stage_of(self, kind: str) -> Stage | None:
+        """The first stage of a kind, from the training inwards."""
+        return next((stage for stage in self.stages if stage.kind == kind), None)
+
+    @property
+    def slowest(self) -> StageTime | None:
+        """The most costly stage."""
+        return self.times[0] if self.times else None
+
+
+def training_pipelines(recording: Recording, steps: StepTable) -> list[PipelineFacts]:
+    """The pipelines that feed the steps (not those of a validation), the most used first."""
+    fetched: dict[int, int] = {}
+    for fetch, window in zip(recording.fetches, steps.window_of(_starts(recording.fetches)), strict=True):
+        dataset = recording.iterators[fetch.iterator].dataset
+        if window >= 0 and dataset >= 0:
+            fetched[dataset] = fetched.get(dataset, 0) + 1
+    for iterator in recording.iterators:
+        if iterator.is_inside_graph and iterator.dataset >= 0:
+            fetched[iterator.dataset] = fetched.get(iterator.dataset, 0) + iterator.elements
+    if not fetched and any(call.wait_seconds > 0 for call in recording.calls):
+        fetched = {iterator.dataset: 1 for iterator in recording.iterators if iterator.dataset >= 0}
+    used = sorted(fetched, key=lambda number: -fetched[number])
+    most = fetched[used[0]] if used else 0
+    return [_facts(recording, recording.datasets[number]) for number in used if fetched[number] >= 0.3 * most]
+
+
+def _starts(fetches: list) -> Any:
+    import numpy as np
+
+    return np.array([fetch.start for fetch in fetches])
+
+
+def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
+    nodes = read_model(dataset.model)
+    batches = max(dataset.model_elements, 1)
+    times = _match(dataset.stages, nodes, batches)
+    stages_kinds = [stage.kind for stage in dataset.stages]
+    works_ahead = (
+        [node.kind for node in nodes]
+        if nodes
+        else [f"parallel_{stage.kind}" if stage.is_parallel else stage.kind for stage in dataset.stages]
+    )
+    # A parallel map before the batch works ahead by a few elements only; what counts is whole batches.
+    batching = next((number for number, kind in enumerate(works_ahead) if "batch" in kind), len(works_ahead) - 1)
+    above = works_ahead[: batching + 1]
+    same = [record for record in recording.iterators if record.dataset == dataset.number]
+    return PipelineFacts(
+        stages=dataset.stages,
+        place=same[0].place if same else dataset.place,
+        passes=len(same),
+        cardinality=dataset.cardinality,
+        times=times,
+        has_model=bool(nodes),
+        is_prefetching=any(kind in _ASYNCHRONOUS for kind in above),
+        loader_seconds_per_batch=sum(node.seconds for node in nodes) / batches,
+        repeats="repeat" in stages_kinds or "shuffle_and_repeat" in stages_kinds,
+        dataset_number=dataset.number,
+    )
+
+
+def read_model(model: Any) -> list[ModelNode]:
+    """The nodes of TensorFlow's model, the one nearest to the training first, each before its inputs."""
+    if model is None:
+        return []
+    nodes, waiting = [], [model.output]
+    while waiting:
+        node = model.nodes[waiting.pop(0)]
+        waiting = list(node.inputs) + waiting
+        if node.name == "Root":
+            continue
+        parallelism = [parameter for parameter in node.parameters if parameter.name == "parallelism"]
+        nodes.append(
+            ModelNode(
+                kind=_kind(node.name),
+                seconds=node.processing_time / 1e9,
+                elements=int(node.num_elements),
+                is_parallel=any(parameter.tunable or parameter.value > 1 for parameter in parallelism),
+            )
+        )
+    return nodes
+
+
+def _kind(name: str) -> str:
+    name = re.sub(r"V\d+$", "", name.split("[")[0].split("(")[0])
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_SAME = {
+    "map": ("map", "parallel_map", "map_and_batch"),
+    "batch": ("batch", "parallel_batch", "map_and_batch"),
+    "padded_batch": ("padded_batch",),
+    "interleave": ("interleave", "parallel_interleave"),
+    "flat_map": ("flat_map",),
+    "from_generator": ("flat_map",),
+    "shuffle": ("shuffle", "shuffle_and_repeat"),
+    "cache": ("cache", "memory_cache", "cache_impl", "memory_cache_impl"),
+    "filter": ("filter",),
+    "prefetch": ("prefetch",),
+}
+
+
+def _match(stages: tuple[Stage, ...], nodes: list[ModelNode], batches: int) -> tuple[StageTime, ...]:
+    """Pairs what the user wrote with what TensorFlow runs, in order; stages that were fused share one node."""
+    remaining, times, taken = list(enumerate(nodes)), [], set()
+    for stage in stages:
+        names = _SAME.get(stage.kind, (stage.kind,))
+        found = next((pair for pair in remaining if pair[1].kind in names and pair[0] not in taken), None)
+        if found is None:
+            continue
+        number, node = found
+        seconds = node.seconds
+        if node.kind == "map_and_batch" and stage.kind == "batch":
+            continue  # counted with its map
+        taken.add(number)
+        if stage.kind == "from_generator" and number + 1 < len(nodes) and nodes[number + 1].kind == "generator":
+            seconds += nodes[number + 1].seconds
+        is_parallel = node.is_parallel or (stage.is_parallel and node.kind.startswith("parallel"))
+        times.append(StageTime(stage, seconds / batches, is_parallel))
+    return tuple(sorted(times, key=lambda time: -time.seconds_per_batch))

@@ -1,0 +1,193 @@
+"""Rules about tracing and compiling: retraces, functions made in a loop, XLA without a retrace, shapes, late variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+from myxtts.diagnostics.observe.traces import Cause, TracedCode
+from myxtts.runtime.signatures import describe_entry
+
+_DISEASES = {
+    "shape": Disease.RETRACE_SHAPE,
+    "dtype": Disease.RETRACE_DTYPE,
+    "value": Disease.RETRACE_PYTHON_VALUE,
+    "object": Disease.RETRACE_NEW_OBJECT,
+}
+_SMALLEST_SHARE = 0.02
+_FEWEST_SIGNATURES = 5
+_WARM_STEPS = 3
+"""Steps in which layers and optimizers may still be built."""
+
+
+def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
+    """Everything that was traced, compiled or created again and again."""
+    shapes_hurt = False
+    for code in facts.codes:
+        for cause in code.causes.values():
+            if cause.kind in _DISEASES and facts.is_ongoing(cause.moments, code.calls):
+                shapes_hurt |= cause.kind == "shape"
+                yield _retrace(facts, code, cause)
+        yield from _remainder(facts, code)
+        if _is_made_again(facts, code):
+            yield _function_in_loop(facts, code)
+        if facts.is_ongoing(code.recompiled_moments, code.calls):
+            shapes_hurt = True
+            yield _recompilation(facts, code)
+    if shapes_hurt:
+        yield from _many_signatures(facts)
+    yield from _late_variables(facts)
+
+
+def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
+    argument = cause.arguments.most_common(1)[0][0]
+    seen = list(dict.fromkeys([cause.examples[0].old] + [example.new for example in cause.examples]))
+    changed = {"shape": "shape", "dtype": "dtype", "value": "Python value", "object": "object"}[cause.kind]
+    fix = {
+        "shape": "pad to fixed or bucketed shapes, or: @tf.function(input_signature=[tf.TensorSpec([None, ...], dtype)])",
+        "dtype": f"{argument} = tf.cast({argument}, tf.{cause.examples[0].old.split(' ')[0]})  # before the call",
+        "value": f"{code.name}(..., {argument}=tf.constant({argument}))  # a tensor, not a Python number",
+        "object": f"create {argument} once before the loop and pass the same object every time",
+    }[cause.kind]
+    return facts.finding(
+        _DISEASES[cause.kind],
+        f"'{code.name}' is traced again for every new {changed} of argument '{argument}'",
+        f"{code.traces} traces in {code.calls} calls; {argument}: {', '.join(seen[:5])}; {duration(cause.seconds)} of retracing",
+        _place(code),
+        fix,
+        cause.seconds,
+        also=(code.call_place or UNKNOWN, code.creation, code.definition),
+    )
+
+
+def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
+    """The last, smaller batch of every pass is a shape of its own: a trace for a handful of calls."""
+    cause, remainder = code.causes.get("shape"), code.remainder
+    if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
+        return
+    if remainder.seconds < _SMALLEST_SHARE * facts.total_seconds:
+        return
+    yield facts.finding(
+        Disease.RETRACE_SHAPE,
+        f"'{code.name}' is traced once more for the last, smaller batch of each pass",
+        f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
+        f"{duration(remainder.seconds)} of tracing",
+        _place(code),
+        "ds.batch(n, drop_remainder=True)",
+        remainder.seconds,
+        also=(*_batching_places(facts), code.call_place or UNKNOWN),
+    )
+
+
+def _batching_places(facts: Facts) -> list[Place]:
+    return [
+        stage.place
+        for pipeline in facts.pipelines
+        for stage in pipeline.stages
+        if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
+    ]
+
+
+def _place(code: TracedCode) -> Place:
+    """Where a user finds a function: its own definition; for Keras' functions the call that made them."""
+    return code.definition if code.is_user else code.creation
+
+
+def _is_made_again(facts: Facts, code: TracedCode) -> bool:
+    costs = code.repeated_seconds > (_SMALLEST_SHARE if code.is_user else 0.1) * facts.total_seconds
+    return costs and facts.is_ongoing(code.repeated_moments, code.calls)
+
+
+def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
+    recompiled = facts.recording.compile_places if not code.is_user else []
+    often = [place for place in dict.fromkeys(recompiled) if recompiled.count(place) >= 3]
+    place = often[0] if often else code.creation
+    return facts.finding(
+        Disease.FUNCTION_IN_LOOP,
+        f"'{code.name}' is wrapped in a new tf.function again and again, and each one is traced",
+        f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
+        f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
+        place,
+        "call model.compile(...) once, before the loop"
+        if often
+        else f"{code.name} = tf.function(...)  # once, before the loop",
+        code.repeated_seconds,
+        also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_place or UNKNOWN),
+    )
+
+
+def _recompilation(facts: Facts, code: TracedCode) -> Finding:
+    times = len(code.recompiled_moments)
+    shapes = [
+        ", ".join(describe_entry(entry) for entry in signature if entry[0] == "tensor")
+        for signature in dict.fromkeys(code.recompiled_signatures)
+    ]
+    shapes = [shape for shape in shapes if shape]
+    varied = len(set(facts.steps.batch[facts.steps.batch >= 0].tolist()))
+    evidence = f"{code.compilations} XLA compilations, {code.traces} traces, {code.calls} calls; "
+    evidence += f"{duration(code.recompiled_seconds)} of compiling again"
+    if len(shapes) > 1:
+        evidence += f"; among them {'; '.join(shapes[:3])}"
+        fix = "pad to one fixed shape, or to a few buckets, before the step"
+    elif varied > 2:
+        evidence += f"; {varied} different batch sizes"
+        fix = "pad to one fixed shape, or to a few buckets: ds.padded_batch(n, padded_shapes=..., drop_remainder=True)"
+    else:
+        fix = "keep values that decide a size (tf.range(n), x[:n], tf.reshape) constant, or jit_compile=False"
+    pipelines = tuple(stage.place for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind)
+    return facts.finding(
+        Disease.XLA_RECOMPILE,
+        f"XLA compiles '{code.name}' again {times} times without any retrace",
+        evidence,
+        _place(code),
+        fix,
+        code.recompiled_seconds,
+        also=(code.call_place or UNKNOWN, *facts.recording.compile_places[:1], *pipelines[:1]),
+    )
+
+
+def _many_signatures(facts: Facts) -> Iterator[Finding]:
+    batches = facts.steps.batch
+    known = batches[batches >= 0]
+    distinct, first = np.unique(known, return_index=True)
+    late = int(np.sum(first > facts.middle_step))
+    if len(distinct) < _FEWEST_SIGNATURES or late < 2:
+        return
+    lost = float((facts.steps.trace + facts.steps.compile)[~facts.steps.is_cold].sum())
+    batching = _batching_places(facts)
+    place = batching[0] if batching else facts.steps.place
+    yield facts.finding(
+        Disease.MANY_SIGNATURES,
+        f"the batches come in {len(distinct)} shapes, and new ones keep coming",
+        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first pass",
+        place,
+        "ds.padded_batch(n, padded_shapes=[MAX_LENGTH, ...], drop_remainder=True)  # or ds.bucket_by_sequence_length",
+        lost,
+        also=(facts.steps.place,),
+    )
+
+
+def _late_variables(facts: Facts) -> Iterator[Finding]:
+    variables = facts.recording.variables
+    windows = facts.steps.window_of(np.array([span.start for span in variables]))
+    by_place: dict[Place, list[tuple[int, float]]] = {}
+    for span, window in zip(variables, windows, strict=True):
+        if window >= _WARM_STEPS:
+            by_place.setdefault(span.place, []).append((int(window), span.end - span.start))
+    for place, created in by_place.items():
+        chosen = sorted({window for window, _ in created})
+        if len(chosen) < 2:
+            continue
+        seconds = sum(seconds for _, seconds in created)
+        yield facts.finding(
+            Disease.LATE_VARIABLES,
+            f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
+            f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
+            f"steps; {duration(seconds)} in creating them",
+            place,
+            "create layers, optimizers and variables once, before the loop",
+            seconds,
+        )

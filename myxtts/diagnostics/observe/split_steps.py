@@ -1,0 +1,223 @@
+"""Cuts a recording into steps and splits each of them: waiting for data, host, device, tracing, compiling.
+
+In: a `Recording`. Out: a `StepTable`, arrays with one entry per step. What lies between two epochs belongs to no step.
+A step ends where the training ends one: a batch of `Model.fit`, a call of the function that updates the variables, an eager
+update, or a mark set by the user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from myxtts.diagnostics.observe.recording import FunctionCall, Recording
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+
+FEWEST_STEPS = 3
+COLD_STEPS_AT_MOST = 3
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """One entry per step; seconds."""
+
+    kind: str
+    """fit | train_on_batch | function | eager | marked | batches"""
+    place: Place
+    """Where the loop calls its step."""
+    name: str
+    start: np.ndarray
+    end: np.ndarray
+    wait: np.ndarray
+    device: np.ndarray
+    trace: np.ndarray
+    compile: np.ndarray
+    own: np.ndarray
+    """Time of the diagnosis itself; in none of the others."""
+    is_cold: np.ndarray
+    is_epoch_start: np.ndarray
+    eager_ops: np.ndarray
+    batch: np.ndarray
+    """Number of the batch's signature; -1 where it is unknown."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Whole duration of each step."""
+        return np.maximum(self.end - self.start - self.own, 0.0)
+
+    @property
+    def host(self) -> np.ndarray:
+        """What is left: Python between the calls, single operations, callbacks."""
+        return np.maximum(self.seconds - self.wait - self.device - self.trace - self.compile, 0.0)
+
+    @property
+    def is_steady(self) -> np.ndarray:
+        """Neither cold nor traced nor compiled in."""
+        return ~self.is_cold & (self.trace == 0) & (self.compile == 0)
+
+    def window_of(self, times: np.ndarray) -> np.ndarray:
+        """Number of the step in which each moment lies; -1 outside of all."""
+        if len(self) == 0:
+            return np.full(len(times), -1)
+        index = np.searchsorted(self.start, times, side="right") - 1
+        inside = (index >= 0) & (times <= self.end[np.maximum(index, 0)])
+        return np.where(inside, index, -1)
+
+
+def cut_steps(recording: Recording) -> StepTable | None:
+    """The steps of a recording; None if nothing in it repeats often enough to be a training."""
+    delimiters = _delimiters(recording)
+    if delimiters is None:
+        return None
+    kind, name, place, windows = delimiters
+    start, end = np.array([window[0] for window in windows]), np.array([window[1] for window in windows])
+    epoch_starts = np.array([window[2] for window in windows], bool)
+    empty = np.zeros(len(start))
+    table = StepTable(
+        kind, place, name, start, end, *(empty.copy() for _ in range(5)),
+        is_cold=np.zeros(len(start), bool), is_epoch_start=epoch_starts, eager_ops=empty.copy(),
+        batch=np.full(len(start), -1),
+    )  # fmt: skip
+    _fill(table, recording)
+    warming = (table.trace + table.compile > 0) | (np.arange(len(table)) == 0)
+    table.is_cold[:COLD_STEPS_AT_MOST] = warming[:COLD_STEPS_AT_MOST]
+    return table
+
+
+def _fill(table: StepTable, recording: Recording) -> None:
+    excess = trace_seconds(recording)
+    calls = recording.calls
+    index = table.window_of(np.array([call.start for call in calls]))
+    in_graph_wait = np.array([call.wait_seconds for call in calls])
+    compiling = np.array([call.compile_seconds for call in calls])
+    whole = np.array([call.end - call.start for call in calls])
+    _add(table.trace, index, excess)
+    _add(table.compile, index, compiling)
+    _add(table.wait, index, in_graph_wait)
+    _add(table.device, index, np.maximum(whole - in_graph_wait - compiling - excess, 0.0))
+    if table.kind != "fit":
+        _set(table.batch, index, np.array([call.signature for call in calls]))
+    fetches = recording.fetches
+    index = table.window_of(np.array([fetch.start for fetch in fetches]))
+    _add(table.wait, index, np.array([fetch.end - fetch.start for fetch in fetches]))
+    _set(table.batch, index, np.array([fetch.signature for fetch in fetches]))
+    if recording.has_accelerator:
+        index = table.window_of(np.array([span.start for span in recording.syncs]))
+        _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
+    index = table.window_of(np.array([span[0] for span in recording.own_spans]))
+    _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
+    index = table.window_of(np.array(recording.eager_op_times))
+    _add(table.eager_ops, index, np.ones(len(index)))
+    if table.kind == "fit" and not fetches:
+        numbers: dict[int, int] = {}
+        for step, record in enumerate(recording.fit_steps[: len(table)]):
+            table.batch[step] = numbers.setdefault(record.fetched_bytes, len(numbers))
+
+
+def _add(target: np.ndarray, index: np.ndarray, amounts: np.ndarray) -> None:
+    inside = index >= 0
+    np.add.at(target, index[inside], amounts[inside])
+
+
+def _set(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    inside = (index >= 0) & (values >= 0) if len(values) else np.zeros(0, bool)
+    target[index[inside]] = values[inside]
+
+
+def trace_seconds(recording: Recording) -> np.ndarray:
+    """For each call the time spent tracing: what it took beyond an ordinary call of the same code and its compilation."""
+    usual: dict[tuple, float] = {}
+    by_code: dict[tuple, list[float]] = {}
+    for call in recording.calls:
+        if call.new_traces == 0 and call.compilations == 0:
+            by_code.setdefault(_code(recording, call), []).append(call.end - call.start)
+    for code, durations in by_code.items():
+        usual[code] = float(np.median(durations))
+    seconds = np.zeros(len(recording.calls))
+    for number, call in enumerate(recording.calls):
+        if call.new_traces:
+            ordinary = usual.get(_code(recording, call), 0.0)
+            seconds[number] = max(call.end - call.start - call.compile_seconds - call.wait_seconds - ordinary, 0.0)
+    return seconds
+
+
+def _code(recording: Recording, call: FunctionCall) -> tuple:
+    record = recording.functions[call.function]
+    return record.definition.file, record.definition.line, record.name
+
+
+def _delimiters(recording: Recording) -> tuple[str, str, Place, list[tuple[float, float, bool]]] | None:
+    if len(recording.marked_steps) >= FEWEST_STEPS:
+        windows = [(start, end, False) for start, _, _, end in recording.marked_steps]
+        return "marked", "step", UNKNOWN, windows
+    if len(recording.fit_steps) >= FEWEST_STEPS:
+        windows = [(step.begin, step.end, step.epoch_start) for step in recording.fit_steps]
+        place = recording.fit_places[0] if recording.fit_places else UNKNOWN
+        return "fit", "Model.fit", place, windows
+    if len(recording.train_on_batch) >= FEWEST_STEPS:
+        spans = recording.train_on_batch
+        windows = _between([(span.start, span.end) for span in spans], recording)
+        return "train_on_batch", "train_on_batch", spans[0].place, windows
+    calls = _step_calls(recording)
+    eager = recording.updates or recording.gradients  # a hand-written update is seen by its gradient
+    if len(eager) >= max(FEWEST_STEPS, len(calls)):
+        places = [span.place for span in eager]
+        most = max(set(places), key=places.count)
+        ends = [(span.start, span.end) for span in eager if span.place == most]
+        return "eager", eager[0].label, most, _between(ends, recording)
+    if len(calls) >= FEWEST_STEPS:
+        record = recording.functions[calls[0].function]
+        place = record.call_places[0] if record.call_places else record.definition
+        return "function", record.name, place, _between([(call.start, call.end) for call in calls], recording)
+    fetched = [(fetch.start, fetch.end) for fetch in recording.fetches if fetch.signature >= 0]
+    if len(fetched) >= FEWEST_STEPS:
+        return (
+            "batches",
+            "next(batch)",
+            recording.iterators[recording.fetches[0].iterator].place,
+            _after(fetched, recording),
+        )
+    return None
+
+
+def _step_calls(recording: Recording) -> list[FunctionCall]:
+    """Calls of the code that is most likely the training step: it updates variables, and takes the most time."""
+    time_of: dict[tuple, float] = {}
+    calls_of: dict[tuple, list[FunctionCall]] = {}
+    updating: set[tuple] = set()
+    for call in recording.calls:
+        code = _code(recording, call)
+        time_of[code] = time_of.get(code, 0.0) + call.end - call.start
+        calls_of.setdefault(code, []).append(call)
+        if recording.functions[call.function].updates_variables:
+            updating.add(code)
+    repeated = [code for code, calls in calls_of.items() if len(calls) >= FEWEST_STEPS]
+    candidates = [code for code in repeated if code in updating] or repeated
+    return calls_of[max(candidates, key=time_of.__getitem__)] if candidates else []
+
+
+def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
+    """A step reaches from the end of the one before to its own end; after a new pass over data, from the start of that pass."""
+    passes = np.array([iterator.created_at for iterator in recording.iterators])
+    newest = np.searchsorted(passes, [start for start, _ in spans], side="right") - 1
+    begins_pass = np.diff(newest, prepend=-2) > 0
+    if begins_pass.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
+        begins_pass[:] = False
+    windows, previous = [], None
+    for number, (start, end) in enumerate(spans):
+        begin, is_first = (start, True) if previous is None else (previous, False)
+        if begins_pass[number] and newest[number] >= 0:
+            begin, is_first = max(float(passes[newest[number]]), previous or 0.0), True
+        windows.append((min(begin, start), end, is_first))
+        previous = end
+    return windows
+
+
+def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
+    """A step reaches from the start of one fetch to the start of the next."""
+    starts = [start for start, _ in spans] + [max(spans[-1][1], recording.ended_at)]
+    return [(starts[number], starts[number + 1], number == 0) for number in range(len(spans))]

@@ -1,0 +1,85 @@
+"""What a voice is measured on: utterances of a corpus or a list of texts, and whether the voice was trained on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.corpus.manifest import Utterance
+from myxtts.errors import EvaluationError
+from myxtts.runtime.files import read_regular_file
+from myxtts.synthesis.training_split import TrainingSplit
+
+LARGEST_LIST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence to be spoken, and where it was recorded, if it was."""
+
+    id: str
+    text: str
+    language: str = "en"
+    speaker: str = ""
+    recording: Path | None = None
+
+
+def sentences_of(utterances: Sequence[Utterance]) -> tuple[Sentence, ...]:
+    """The sentences of a corpus, with their recordings."""
+    return tuple(Sentence(each.id, each.text, each.language, each.speaker, each.path) for each in utterances)
+
+
+def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:
+    """One sentence per line, without recordings; empty lines and lines that begin with # are skipped."""
+    try:
+        lines = read_regular_file(path, LARGEST_LIST_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise EvaluationError(f"The list of sentences {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise EvaluationError(
+            f"The list of sentences {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
+        ) from None
+    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not texts:
+        raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence per line.")
+    return tuple(Sentence(f"{number:03d}", text, language) for number, text in enumerate(texts, start=1))
+
+
+def choose_held_out(
+    everything: Sequence[Sentence], own_split: Sequence[Sentence], split: TrainingSplit | None
+) -> tuple[Sentence, ...]:
+    """The clips of a corpus that training held out; if it is not the corpus of the training, its own held-out ones."""
+    recorded = [each for each in everything if split is not None and split.was_held_out(each.id, each.text)]
+    return tuple(recorded or own_split)
+
+
+def trained_sentences(sentences: Sequence[Sentence], split: TrainingSplit | None) -> tuple[str, ...] | None:
+    """Ids of the sentences that the voice was trained on; None if that is not recorded."""
+    if split is None:
+        return None
+    return tuple(each.id for each in sentences if split.was_trained_on(each.text))
+
+
+def training_notice(sentences: Sequence[Sentence], split: TrainingSplit | None) -> str:
+    """One line about sentences that the voice was trained on; empty if there are none. An error if there are no others.
+
+    Held-out clips may share their text with training clips (several speakers read the same): that is named, not refused.
+    """
+    trained = trained_sentences(sentences, split)
+    if split is None or trained is None:
+        return (
+            "This voice does not record what it was trained on (it was made by MyXTTS 0.1.0): whether these sentences were "
+            "among it is unknown."
+        )
+    if len(trained) == len(sentences) and not any(split.was_held_out(each.id, each.text) for each in sentences):
+        raise EvaluationError(
+            f"The voice was trained on all of these {len(sentences)} sentences, so they cannot tell how well it speaks. "
+            "Try other --data, or `--sentences everyday`."
+        )
+    if trained:
+        first = next(each.text for each in sentences if each.id == trained[0])
+        return f"The voice was trained on the text of {len(trained)} of these {len(sentences)} sentences, such as {first!r:.60}."
+    if not split.is_complete:
+        return "This voice records only a part of what it was trained on: whether these sentences were among the rest is unknown."
+    return ""

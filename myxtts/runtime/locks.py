@@ -1,0 +1,122 @@
+"""The one lock: a folder that a single process may write into, and a file next to the lock that names its holder.
+
+The lock belongs to the operating system and ends with the process that holds it, so a killed process blocks nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from filelock import FileLock, Timeout
+
+from myxtts.errors import TrainingError
+from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.progress import duration
+
+POLL_SECONDS = 1.0
+REMINDER_SECONDS = 60.0
+
+
+class FolderIsLocked(Exception):
+    """Another process holds the lock. The message names it."""
+
+
+class FolderLock:
+    """The right to write into one folder."""
+
+    def __init__(self, folder: Path, name: str, *, is_shared_in_process: bool = False):
+        """
+        Args:
+            folder: made when the lock is taken.
+            name: the lock file in `folder`; the holder's name is written to `name` + ".json".
+            is_shared_in_process: several objects of one process hold it together; otherwise each waits for the other.
+        """
+        self._folder, self._name, self._is_shared = folder, name, is_shared_in_process
+        self._lock: FileLock | None = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def holder_path(self) -> Path:
+        return self._folder / f"{self._name}.json"
+
+    def acquire(self) -> None:
+        """Take the lock now; raises `FolderIsLocked` if another process has it, and OSError if it cannot be made."""
+        self._acquire(timeout=0.0)
+
+    def wait(self, announce: Callable[[str], None]) -> None:
+        """Take the lock as soon as it is free. Each line for `announce` names the holder and how long it has been waited for."""
+        started, reminder_seconds = time.monotonic(), 0.0
+        while True:
+            try:
+                self._acquire(timeout=POLL_SECONDS)
+                return
+            except FolderIsLocked as locked:
+                waited = time.monotonic() - started
+                if waited >= reminder_seconds:
+                    announce(f"Waiting for {locked}" + (f" ({duration(waited)} so far)." if reminder_seconds else "."))
+                    reminder_seconds = waited + REMINDER_SECONDS
+
+    def release(self) -> None:
+        """Give the lock back; does nothing without one."""
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        if lock.lock_counter == 1:
+            with contextlib.suppress(OSError):  # it only serves the message of those who wait
+                self.holder_path.unlink(missing_ok=True)
+        lock.release()
+
+    def _acquire(self, timeout: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._folder.resolve() / self._name, thread_local=False, is_singleton=self._is_shared)
+        try:
+            lock.acquire(timeout=timeout, poll_interval=0.05)
+        except Timeout:
+            raise FolderIsLocked(self._holder()) from None
+        self._lock = lock
+        holder = {"process_id": os.getpid(), "host": socket.gethostname(), "unix_seconds": time.time()}
+        with contextlib.suppress(OSError):  # a full disk does not keep anybody from the lock
+            write_atomically(self.holder_path, json.dumps(holder), is_durable=False)
+
+    def _holder(self) -> str:
+        try:
+            holder = json.loads(self.holder_path.read_text(encoding="utf-8"))
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["unix_seconds"]))
+            return f"process {holder['process_id']} on {holder['host']}, since {since}"
+        except (OSError, ValueError, KeyError, TypeError):  # it has just started, or just ended
+            return "another process"
+
+
+class RunLock(FolderLock):
+    """One training per run folder: a second one is refused at once, with the name of the first."""
+
+    NAME = "run.lock"
+
+    def __init__(self, folder: Path):
+        super().__init__(folder, self.NAME, is_shared_in_process=True)
+
+    def acquire(self) -> None:
+        """Take the lock; raises `TrainingError` if another process has it or if it cannot be made."""
+        try:
+            super().acquire()
+        except FolderIsLocked as locked:
+            raise TrainingError(
+                f"Another training uses {self._folder}: {locked}. Wait for it, stop it, or choose another --checkpoint-dir."
+            ) from None
+        except OSError as error:
+            raise TrainingError(
+                f"The run folder {self._folder} cannot be locked: {cause_of(error)}. Choose another --checkpoint-dir."
+            ) from error

@@ -1,0 +1,87 @@
+"""Caches written without preparing anything: made-up frames and tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.audio.mel import MelSpec
+from myxtts.cache.format import CacheSettings
+from myxtts.cache.journal import RECORD, RecordWriter, clip_key
+from myxtts.cache.writer import publish
+from myxtts.text.tokenizer import SymbolTable
+
+
+def settings(**changes) -> CacheSettings:
+    usual = {
+        "mel": MelSpec(16000),
+        "trim_silence_db": 45.0,
+        "loudness_db": -23.0,
+        "min_seconds": 0.3,
+        "max_seconds": 30.0,
+        "front_end_kind": "graphemes",
+        "front_end_fingerprint": "x",
+    }
+    return CacheSettings(**(usual | changes))
+
+
+def made_up_clip(number: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(number)
+    frames = generator.normal(size=(5 + number % 7, 80)).astype(np.float32)
+    return frames, generator.integers(2, 10, size=2 + number % 3).astype(np.int32)
+
+
+def append_clip(writer: RecordWriter, number: int) -> np.ndarray:
+    record = {
+        "key": clip_key(f"clip{number}"),
+        "source_bytes": 100 + number,
+        "source_mtime_ns": 1,
+        "source_hash": bytes(16),
+        "text_hash": number,
+    }
+    return writer.append(record, *made_up_clip(number))
+
+
+def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Publish `clips` made-up clips, each `repeat` times; returns their frames and tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = RecordWriter(folder, settings(), None)
+    writer.start(SymbolTable().to_list())
+    records = np.array([append_clip(writer, number) for number in range(clips)], RECORD)
+    writer.close()
+    records = np.resize(records, clips * repeat)
+    count = len(records)
+    publish(
+        folder,
+        settings().to_dict(),
+        {
+            "frame_starts": records["frame_start"],
+            "token_starts": records["token_start"],
+            "frame_counts": records["frame_count"],
+            "token_counts": records["token_count"],
+            "checksums": records["checksum"],
+            "speaker_numbers": np.zeros(count),
+            "language_numbers": np.zeros(count),
+            "is_validation": np.arange(count) % 5 == 0,
+            "source_bytes": records["source_bytes"],
+            "source_mtimes_ns": records["source_mtime_ns"],
+            "source_hashes": records["source_hash"],
+            "text_hashes": records["text_hash"],
+        },
+        ids or [f"clip{number}" for number in range(count)],
+        texts or ["a text"] * count,
+        {
+            "symbols": SymbolTable().to_list(),
+            "speakers": ["speaker"],
+            "languages": ["en"],
+            "generation": 1,
+            "frames_file": writer.frames_name,
+            "tokens_file": writer.tokens_name,
+            "rows": writer.num_rows,
+            "tokens": writer.num_tokens,
+            "data_folder": str(folder),
+            "config": {},
+        },
+    )
+    return [made_up_clip(number) for number in range(clips)]

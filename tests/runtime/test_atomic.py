@@ -1,0 +1,63 @@
+"""Files and folders that matter are replaced whole or not at all."""
+
+import errno
+import os
+
+import pytest
+
+from myxtts.runtime.atomic import cause_of, replacing, replacing_folder, write_atomically
+
+
+def test_a_written_file_holds_the_whole_content_and_leaves_nothing_next_to_it(tmp_path):
+    write_atomically(tmp_path / "a.json", "سلام")
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == "سلام"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_failed_write_keeps_the_old_file_and_removes_the_temporary_one(tmp_path):
+    target = tmp_path / "a.bin"
+    target.write_bytes(b"old")
+
+    def write_half() -> None:
+        with replacing(target) as temporary:
+            temporary.write_bytes(b"ne")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        write_half()
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_names_as_long_as_the_file_system_allows_can_be_replaced(tmp_path):
+    target = tmp_path / ("n" * 255)
+    write_atomically(target, b"x")
+    assert target.read_bytes() == b"x"
+
+
+def test_a_folder_replaces_the_one_that_was_there(tmp_path):
+    for content in ("old", "new"):
+        with replacing_folder(tmp_path / "voice") as temporary:
+            (temporary / content).write_text(content)
+    assert os.listdir(tmp_path / "voice") == ["new"]
+    assert os.listdir(tmp_path) == ["voice"]
+
+
+def test_a_folder_that_cannot_be_finished_leaves_the_old_one(tmp_path):
+    with replacing_folder(tmp_path / "voice") as temporary:
+        (temporary / "old").write_text("")
+
+    def write_on_a_full_disk() -> None:
+        with replacing_folder(tmp_path / "voice") as temporary:
+            (temporary / "new").write_text("")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_on_a_full_disk()
+    assert os.listdir(tmp_path / "voice") == ["old"]
+    assert os.listdir(tmp_path) == ["voice"]
+
+
+def test_a_full_disk_is_named_in_words():
+    assert cause_of(OSError(errno.ENOSPC, "No space left on device")) == "the disk is full"
+    assert cause_of(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
