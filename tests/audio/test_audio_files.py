@@ -277,3 +277,25 @@ def test_a_short_clip_is_named_by_its_length(tmp_path):
     write_audio(tmp_path / "a.wav", tone(0.1), RATE)
     with pytest.raises(AudioError, match=r"is only 0\.10 s long; data\.min_seconds is 0\.3\."):
         load_clip(tmp_path / "a.wav", DataConfig(min_seconds=0.3, trim_silence_db=None), RATE)
+
+
+def test_an_mp3_with_a_tag_and_without_a_header_frame_is_whole(tmp_path):
+    """As Common Voice has them: the announced length is an estimate from the size of the file, tag included."""
+    with soundfile.SoundFile(
+        tmp_path / "a.mp3",
+        "w",
+        48_000,
+        1,
+        "MPEG_LAYER_III",
+        format="MP3",
+        bitrate_mode="CONSTANT",
+        compression_level=0.8,
+    ) as file:
+        file.write(tone(2.0, 48_000))
+    data = (tmp_path / "a.mp3").read_bytes()
+    first_frame_of_sound = data.index(data[:2], data.index(b"Info"))
+    tag = b"ID3\x04\x00\x00\x00\x00\x00#" + bytes(35)
+    (tmp_path / "b.mp3").write_bytes(tag + data[first_frame_of_sound:])
+    announced, _ = probe_audio(tmp_path / "b.mp3")
+    samples, _ = read_audio(tmp_path / "b.mp3")
+    assert announced - 2304 <= len(samples) < announced
