@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
-from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
+from myxtts.models.griffin_lim import GriffinLim, GriffinLimSettings
 
 SPEC = MelSpec(16000)
 
