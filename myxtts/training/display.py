@@ -18,7 +18,7 @@ from rich.table import Table
 
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
-from myxtts.models.layers import DESCRIPTIONS
+from myxtts.models.convolution import DESCRIPTIONS
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.progress import BarProgress, LineProgress, open_progress
