@@ -111,7 +111,7 @@ class MaskedConv1D(keras.layers.Layer):
 
 
 @tf.custom_gradient
-def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> Any:
     """SiLU of values + bias. Its gradient is compiled by XLA on every device: memory is read once instead of seven times."""
     biased = tf.nn.bias_add(values, bias)
     gate = tf.sigmoid(biased)

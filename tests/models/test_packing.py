@@ -10,7 +10,7 @@ from tests.models.clips import lay_out, make_clips, tiny_model
 
 def results_of(model, batch, drops=False):
     """Per-clip losses, and each clip's alignment as (symbols relative to its own first one), by clip number."""
-    losses, alignment = model.losses(batch, ClipRandomness(7, 11, batch.clips, drops=drops))
+    losses, alignment = model.clip_losses(batch, ClipRandomness(7, 11, batch.clips, drops=drops))
     found = {}
     for row, slot in np.argwhere(batch.clips.numpy() >= 0):
         number = int(batch.clips[row, slot])

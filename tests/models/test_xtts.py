@@ -29,7 +29,7 @@ def test_each_size_has_the_promised_number_of_parameters(size, bounds, num_speak
 
 
 def total(model, batch, step=0):
-    losses, _ = model.losses(batch, ClipRandomness(1, step, batch.clips))
+    losses, _ = model.clip_losses(batch, ClipRandomness(1, step, batch.clips))
     return tf.add_n([tf.reduce_sum(term) for term in losses])
 
 
