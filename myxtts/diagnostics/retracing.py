@@ -85,7 +85,7 @@ def diagnose_retracing(
             plan=plan_kind(config.data),
             shapes=tuple(str(shape) for shape in plan.shapes),
             are_shapes_closed=plan.is_static,
-            useful_share=plan.useful_share(),
+            useful_share=plan.useful_fraction(),
             compile_seconds=trainer.timers.seconds("compile"),
             trial=trial,
             why_compilations_are_unknown=trainer.watch.why_compilations_are_unknown(),
