@@ -1,4 +1,4 @@
-"""Griffin-Lim: the sound has the mel it was made from, padding and batches change nothing, the graph is one."""
+"""Griffin-Lim: the result has the given mel, padding and batches change nothing, one trace serves every length."""
 
 import numpy as np
 import pytest
