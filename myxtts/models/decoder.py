@@ -92,8 +92,8 @@ class FlowDecoder(keras.layers.Layer):
         self.time_hidden = keras.layers.Dense(TIME_CHANNELS, activation="silu", dtype=policy, name="time_hidden")
         self.time_hidden.build((None, None, TIME_CHANNELS))
         self.blocks = [
-            FlowBlock(self.dilations[number % len(self.dilations)], self.dropout, dtype=policy, name=f"block_{number}")
-            for number in range(self.layers)
+            FlowBlock(self.dilations[index % len(self.dilations)], self.dropout, dtype=policy, name=f"block_{index}")
+            for index in range(self.layers)
         ]
         for block in self.blocks:
             block.build(features)

@@ -31,10 +31,10 @@ class SpeakerEncoder(keras.layers.Layer):
         features = (None, None, self.channels)
         self.stem = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="stem")
         self.stem.build((None, None, FRAMES_PER_STEP * input_shape[-1]))
-        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
+        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{index}") for index in range(self.layers)]
         self.convolutions = [
-            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
-            for number in range(self.layers)
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{index}")
+            for index in range(self.layers)
         ]
         self.output_projection = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="output")
         self.output_norm = FrameNorm(dtype="float32", name="output_norm")

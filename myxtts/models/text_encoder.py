@@ -81,8 +81,8 @@ class TextEncoder(keras.layers.Layer):
         )
         self.embedding.build((None, None))
         self.blocks = [
-            TextBlock(self.heads, self.dropout, dtype=self.dtype_policy, name=f"block_{number}")
-            for number in range(self.layers)
+            TextBlock(self.heads, self.dropout, dtype=self.dtype_policy, name=f"block_{index}")
+            for index in range(self.layers)
         ]
         self.output_norm = FrameNorm(dtype=self.dtype_policy, name="output_norm")
         for layer in (*self.blocks, self.output_norm):
@@ -121,21 +121,21 @@ class DurationPredictor(keras.layers.Layer):
     def build(self, input_shape):
         hidden = (*input_shape[:-1], self.channels)
         self.convolutions = [
-            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
-            for number in range(self.layers)
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{index}")
+            for index in range(self.layers)
         ]
-        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
+        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{index}") for index in range(self.layers)]
         self.output_projection = keras.layers.Dense(1, kernel_initializer="zeros", dtype="float32", name="output")
-        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
-            convolution.build(input_shape if number == 0 else hidden)
+        for index, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            convolution.build(input_shape if index == 0 else hidden)
             norm.build(hidden)
         self.output_projection.build(hidden)
 
     def call(self, values, layout: RowLayout, randomness):
         """`values` (rows, size, channels) to log durations float32 (rows, size)."""
-        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+        for index, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             values = norm(convolution(values, layout.mask))
-            values = randomness.dropout(f"{self.path}/{number}", layout, values, self.dropout)
+            values = randomness.dropout(f"{self.path}/{index}", layout, values, self.dropout)
         return self.output_projection(values)[..., 0]
 
     def get_config(self):

@@ -7,15 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from myxtts.batch import NO_CLIP
 from myxtts.batches.plan import (
     LONG_CLIP,
     LONG_TEXT,
     PLAN_KINDS,
-    best_bucket_lengths,
     build_plan,
     fitting_clips,
     plan_corpus,
@@ -99,29 +96,6 @@ def test_validation_clips_share_the_shapes_of_training(kind):
         clips = clips_in(rows)
         assert tokens[clips].max(initial=0) <= shape.tokens
         assert frames[clips].max(initial=0) <= shape.frames
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 15), min_size=1, max_size=13), st.integers(1, 4))
-def test_no_other_bucket_lengths_pad_less(frames, buckets):
-    frames = np.array(frames)
-
-    def padded(lengths):
-        return np.sort(lengths)[np.searchsorted(np.sort(lengths), frames)].sum()
-
-    chosen = best_bucket_lengths(frames, buckets)
-    candidates = itertools.chain.from_iterable(
-        itertools.combinations(np.unique(frames[frames < frames.max()]), count) for count in range(buckets)
-    )
-    assert len(chosen) <= buckets
-    assert padded(chosen) == min(padded(np.array([*lengths, frames.max()])) for lengths in candidates)
-
-
-def test_buckets_of_very_long_clips_hold_all_of_them():
-    frames = np.random.default_rng(0).integers(1, 9000, 3000)
-    lengths = best_bucket_lengths(frames, 6)
-    assert lengths[-1] == frames.max()
-    assert (np.diff(lengths) > 0).all()
 
 
 def planned(table, **changes):
