@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import percent
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
-from myxtts.training.corpus import plan_kind
 
 
 @dataclass(frozen=True)
