@@ -96,7 +96,7 @@ def useful_shares(cache: Cache) -> dict[str, float]:
     """Frames of clips among all frames of the batches."""
     plans = {"fixed": planned(cache, "fixed"), "packed": planned(cache, "packed"), "dynamic": planned(cache, "dynamic")}
     plans |= {f"buckets{count}": planned(cache, "buckets", count) for count in (4, 8, 12)}
-    shares = {name: plan.useful_share(passes=10) for name, plan in plans.items()}
+    shares = {name: plan.useful_fraction(epochs=10) for name, plan in plans.items()}
     rows = [
         (name, f"{share:.1%}", len(plans[name].shapes))
         for name, share in sorted(shares.items(), key=lambda one: one[1])
@@ -116,13 +116,13 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
         on_the_fly_dataset,
     )
 
-    from myxtts.batches.feed import Feed
+    from myxtts.batches.feed import open_feed
 
     fixed, packed = planned(cache, "fixed"), planned(cache, "packed")
     by_id = {one.id: str(one.path) for one in read_source(config).utterances}
     paths = [by_id[clip_id] for clip_id in cache.ids]
     torch_loader = TorchLoader(cache, fixed, folder)
-    with Feed(cache, fixed, config) as fixed_feed, Feed(cache, packed, config) as packed_feed:
+    with open_feed(cache, fixed, config) as fixed_feed, open_feed(cache, packed, config) as packed_feed:
         takers = {
             "cached, fixed 16x200x800": feed_contender(fixed_feed, BATCH_SIZE),
             f"cached, packed {packed.shapes[0]}": feed_contender(packed_feed, clips_per_batch(packed)),

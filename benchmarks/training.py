@@ -205,7 +205,7 @@ def measure_plans(folder: Path) -> dict:
     forward = tf.function(trainer.steps._validation_step, input_signature=[plan.shapes[0].signature()])
     flops = training_flops(forward.get_concrete_function())
     shares = [flops / seconds / rate for seconds, rate in zip(step_seconds, products, strict=True)]
-    useful = plan.useful_share()
+    useful = plan.useful_fraction()
     ratios = {
         name: [mine / theirs for mine, theirs in zip(default.rates, contender.rates, strict=True)]
         for name, contender in others.items()
@@ -216,7 +216,7 @@ def measure_plans(folder: Path) -> dict:
         "default_vs_fixed": statistics.median(ratios["fixed"]),
         "default_vs_buckets": statistics.median(ratios["buckets"]),
         "default_vs_retracing": statistics.median(ratios["retracing"]),
-        "promised_vs_fixed": useful / others["fixed"].trainer.corpus.plan.useful_share(),
+        "promised_vs_fixed": useful / others["fixed"].trainer.corpus.plan.useful_fraction(),
         "flops_share_total": statistics.median(shares),
         "flops_share_useful": statistics.median(shares) * useful,
         "parameters": trainer.state.layout.size,

@@ -44,7 +44,7 @@ def test_python_is_in_the_graph_of_the_python_loader_only(tone_corpus, settings,
 
 
 def test_native_batches_call_no_python_for_a_clip(tone_corpus, monkeypatch, record_property):
-    from myxtts.batches import on_the_fly as python_loader
+    from myxtts.batches import python_loader
     from myxtts.data.ljspeech import LJSpeechDataset
 
     calls, load_clip = [], python_loader.load_clip

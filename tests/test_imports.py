@@ -16,7 +16,7 @@ ALLOWED = {
     "audio": set(),
     "corpus": {"text", "audio"},
     "cache": {"corpus", "text", "audio"},
-    "batches": {"cache", "corpus", "text", "audio"},
+    "batches": {"cache", "corpus", "audio"},
     "data": {"batches", "cache", "corpus", "text", "audio"},
     "models": {"audio"},
     "synthesis": {"text", "audio", "models"},

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.audio.mel import MEL_VERSION, MelSpec
+from myxtts.cache.clip_table import PreparedTable
 from myxtts.errors import CacheError
 from myxtts.text.tokenizer import SymbolTable
 
@@ -112,7 +113,7 @@ class Strings(Sequence[str]):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Cache:
+class Cache(PreparedTable):
     """An opened cache. Arrays are read-only and hold one value per clip; a clip's number is its place in them."""
 
     folder: Path

@@ -23,6 +23,7 @@ from myxtts.batches.plan import (
     usable_clips,
 )
 from myxtts.cache.changes import read_notes
+from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
@@ -82,7 +83,7 @@ PLANNED_CLIPS = 20_000
 """Plans of larger corpora are tried on a sample of this size: shares of padding do not change, minutes do."""
 
 
-def subset_clips(cache: Cache, subset: Subset) -> np.ndarray:
+def subset_clips(cache: ClipTable, subset: Subset) -> np.ndarray:
     """Numbers of the clips of a subset, ascending."""
     if subset == "all":
         return np.arange(cache.num_clips, dtype=np.int32)
@@ -157,7 +158,7 @@ def padding_waste(cache: Cache, clips: np.ndarray, config: DataConfig, max_mel_f
             n_mels=cache.mel.n_mels,
             **plan_sizes(config) | {"num_buckets": num_buckets},
         )
-        waste[name] = 1.0 - plan.useful_share()
+        waste[name] = 1.0 - plan.useful_fraction()
     return waste
 
 

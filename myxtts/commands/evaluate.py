@@ -252,7 +252,7 @@ def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
     start_tensorflow()
     import tensorflow as tf
 
-    from myxtts.models.vocoder import GriffinLim
+    from myxtts.models.griffin_lim import GriffinLim
 
     vocoder = GriffinLim(mel)
 

@@ -1,7 +1,7 @@
 """`LJSpeechDataset`: a folder of recordings in, batches, statistics and a verified cache out. A thin door to the parts.
 
-The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.batches.feed.Feed`; this class
-gives plain `tf.data.Dataset`s of whole passes.
+The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.batches.feed.open_feed`; this
+class gives plain `tf.data.Dataset`s of whole passes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from myxtts.batch import Batch
 from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
-from myxtts.batches.recordings import RecordingTable, open_recordings
 from myxtts.cache.format import Cache, open_cache
 from myxtts.cache.location import find_cache, ignore_progress
 from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.statistics import Subset, get_statistics, subset_clips
 from myxtts.cache.verify import VerifyReport, verify_and_fix_cache
 from myxtts.config.config import DataConfig
@@ -99,14 +99,14 @@ class LJSpeechDataset:
         Every clip comes once per epoch (`passes` of them), in an order that follows from (seed, epoch), with references chosen
         likewise; the last batch of a shape is filled with rows of length 0.
         """
-        from myxtts.batches.feed import SegmentReader
-        from myxtts.batches.loader import LoaderOptions, made_ready
+        from myxtts.batches.feed import open_reader
+        from myxtts.batches.loader import LoaderOptions, prefetched
 
         plan = self.plan(seed, full)
-        reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
+        reader = open_reader(self.clip_table, plan, self.config, plan.clips)
         dataset = None
         for pass_number in range(passes):
-            segment = plan.single_pass(pass_number)
+            segment = plan.single_epoch(pass_number)
             for number in range(len(plan.shapes)):
                 if not len(segment.rows[number]):
                     continue
@@ -114,7 +114,7 @@ class LJSpeechDataset:
                 dataset = part if dataset is None else dataset.concatenate(part)
         if not full:
             dataset = dataset.map(_plain_tensors, num_parallel_calls=1, deterministic=True)
-        return made_ready(dataset, LoaderOptions.from_config(self.config))
+        return prefetched(dataset, LoaderOptions.from_config(self.config))
 
     def get_statistics(self) -> dict[str, Any]:
         """Lengths, drops, padding of each plan, recommended settings (`myxtts.cache.statistics`)."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.batches.feed import Feed
+from myxtts.batches.feed import open_feed
 from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.corpus.recipes import write_wav_corpus
@@ -125,7 +125,7 @@ def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[Row]:
 
 def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float = 2.0) -> float:
     """Speed after the first two batches, for about so long."""
-    with Feed(corpus.cache, corpus.plan, data) as feed:
+    with open_feed(corpus.cache, corpus.plan, data) as feed:
         next(feed), next(feed)
         clips, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import percent
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
-from myxtts.training.corpus import plan_kind
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def diagnose_retracing(
             plan=plan_kind(config.data),
             shapes=tuple(str(shape) for shape in plan.shapes),
             are_shapes_closed=plan.is_static,
-            useful_share=plan.useful_share(),
+            useful_share=plan.useful_fraction(),
             compile_seconds=trainer.timers.seconds("compile"),
             trial=trial,
             why_compilations_are_unknown=trainer.watch.why_compilations_are_unknown(),

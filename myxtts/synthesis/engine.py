@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import VoiceError
+from myxtts.models.griffin_lim import GriffinLim, GriffinLimSettings
 from myxtts.models.spec import ModelSpec
-from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.compilation import Counts, RetraceWatch
 from myxtts.synthesis.options import check_can_clone

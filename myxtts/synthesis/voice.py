@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.errors import TextError, VoiceError
-from myxtts.models.vocoder import GriffinLimSettings
+from myxtts.models.griffin_lim import GriffinLimSettings
 from myxtts.runtime.compilation import Counts
 from myxtts.synthesis.engine import (
     FRAME_SHAPES,

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 import tensorflow as tf
 
-from myxtts.batches.feed import Feed
+from myxtts.batches.feed import open_feed
 from myxtts.batches.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.config.config import XTTSConfig
 from myxtts.models.xtts import XTTS
@@ -308,7 +308,7 @@ def time_loader(config: XTTSConfig, corpus: TrainingCorpus, threads: int) -> Loa
     """How long batches take with a number of threads and nothing else to do."""
     data = dataclasses.replace(config.data, num_workers=threads, prefetch_buffer_size=1)
     seconds: list[float] = []
-    with Feed(corpus.cache, corpus.plan, data) as feed:
+    with open_feed(corpus.cache, corpus.plan, data) as feed:
         for _ in range(3):  # the first ones open files
             next(feed)
         begun = time.perf_counter()
@@ -327,7 +327,7 @@ def time_steps(
     strategy = hardware.strategy if hardware.replicas > 1 else None
     frames = 0.0
     try:
-        with memory.trial(), Feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
+        with memory.trial(), open_feed(corpus.cache, corpus.plan, config.data, strategy=strategy) as feed:
             steps = _steps_to_throw_away(config, hardware, corpus)
             for shape in corpus.plan.shapes if corpus.plan.is_static else ():
                 steps.warm_up(steps.train, shape)

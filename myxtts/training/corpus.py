@@ -8,23 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
-from myxtts.batches.plan import (
-    Plan,
-    build_plan,
-    describe_sound,
-    plan_kind,
-    plan_sizes,
-    resolved_max_mel_frames,
-    usable_clips,
-    with_clips,
-)
-from myxtts.batches.recordings import RecordingTable, open_recordings
+from myxtts.batches.plan import Plan, plan_corpus
+from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
+from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache, open_cache
 from myxtts.cache.location import ignore_progress
 from myxtts.cache.prepare import PrepareReport, prepare_corpus, summarise_rejections
+from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
-from myxtts.errors import CorpusError
 from myxtts.models.spec import ModelSpec
 
 STATISTICS_ROWS = 500_000
@@ -75,38 +66,16 @@ def open_corpus(
     """Prepare what is not prepared, open the cache, and plan. `batch_size` is what `auto` was measured to be."""
     cache, report = _opened(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
-    max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length, plan_kind(data))
-    clips, left_out = usable_clips(cache, data.max_text_length, max_mel_frames)
-    held_out = cache.is_validation[clips]
-    sizes = plan_sizes(data) | {
-        "max_mel_frames": max_mel_frames,
-        "n_mels": cache.mel.n_mels,
-        "reference_frames": data.reference_frames if len(cache.speakers) > 1 else 0,
-        "seed": training.seed,
-        "replicas": replicas,
-    }
-    if data.batch_size == "auto" and batch_size is not None:
-        sizes["batch_size"] = batch_size
-    if not len(clips):
-        raise CorpusError(
-            f"No clip of {data_folder} fits data.max_text_length ({data.max_text_length} symbols) and data.max_mel_frames "
-            f"({max_mel_frames} frames): the shortest text has {cache.token_counts.min()} symbols, the shortest clip "
-            f"{cache.frame_counts.min()} frames. Raise these limits."
-        )
-    if held_out.all():
-        raise CorpusError(
-            f"No clip of {data_folder} is left for training: {len(clips)} of {len(cache.frame_counts)} fit the "
-            "limits, and those are held out. Add recordings, raise data.max_mel_frames, or lower data.validation_share."
-        )
-    lengths = (cache.frame_counts, cache.token_counts)
-    plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
-    # In the same shapes: one size of batches fits all replicas, and one compilation less.
-    validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
-    set_aside = (
-        summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
+    planned = plan_corpus(
+        cache, data, seed=training.seed, replicas=replicas, batch_size=batch_size, data_folder=data_folder
     )
-    sound = describe_sound(cache, data, np.array([cache.mel.sample_rate])) if report is None else report.sound
-    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, sound, set_aside, report)
+    if report is None:
+        set_aside, sound = summarise_rejections((*cache.rejections, *planned.dropped)), planned.sound
+    else:
+        set_aside, sound = report.summary_of_rejections(), report.sound
+    return TrainingCorpus(
+        cache, planned.training, planned.validation, planned.max_mel_frames, data_folder, sound, set_aside, report
+    )
 
 
 def _opened(
@@ -125,7 +94,7 @@ def _opened(
     return open_cache(report.folder), report
 
 
-def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mel_statistics(cache: ClipTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each band over the training clips (an even sample of them, if they are very many)."""
     total_rows = int(cache.frame_counts[clips].sum())
     every = max(1, total_rows // STATISTICS_ROWS)

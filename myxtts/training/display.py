@@ -18,7 +18,7 @@ from rich.table import Table
 
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
-from myxtts.models.layers import DESCRIPTIONS
+from myxtts.models.convolution import DESCRIPTIONS
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.progress import BarProgress, LineProgress, open_progress
@@ -193,7 +193,7 @@ def announce_run(trainer: XTTSTrainer) -> None:
         "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {trainer.corpus.set_aside}; "
         f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
         "Sound": trainer.corpus.sound,
-        "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_share():.0%} useful frames, "
+        "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_fraction():.0%} useful frames, "
         f"{plan.mean_clips_per_batch():.1f} clips a batch",
         "Network": f"{trainer.config.model.size}, {trainer.state.layout.size:,} parameters",
         "Optimisation": f"{trainer.config.training.optimization_level}, learning rate {settings.learning_rate:g}, "
@@ -285,7 +285,7 @@ def summarize_run(
         loss=recorder.last_metrics.get("loss"),
         best_validation=trainer.progress.best_loss,
         useful_frames_per_second=recorder.useful_frames / max(trainer.clock.total_seconds, 1e-9),
-        padding_share=1 - trainer.corpus.plan.useful_share(passes=1),
+        padding_share=1 - trainer.corpus.plan.useful_fraction(epochs=1),
         steps=steps,
         counts=trainer.watch.counts(),
         counts_after_warmup=trainer.watch.counts_since_warmup(),

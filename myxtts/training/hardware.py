@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.models.layers import allow_xla, convolution_path
+from myxtts.models.convolution import convolution_path
+from myxtts.models.layers import allow_xla
 from myxtts.runtime.machine import instruction_set, usable_cores
 from myxtts.training.distributed import Cluster, Result, check_agreement, in_turn, meet, read_cluster
 

@@ -308,13 +308,13 @@ class Steps:
         return gradient[0] + more[0], gradient[1] + more[1]
 
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        losses, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        losses, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
         sums = [tf.reduce_sum(values) for values in losses]
         predicted = tf.reduce_sum(alignment.predicted_frames)
         return self._over_replicas(tf.concat([sums, counts_of(batch), [predicted]], axis=0))
 
     def _alignment_step(self, batch: Batch) -> tf.Tensor:
-        _, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        _, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
         return alignment.path
 
     def _fixed_randomness(self, batch: Batch) -> ClipRandomness:
@@ -327,7 +327,7 @@ class Steps:
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
-            losses, _ = self.model.losses(batch, randomness, prior_weight)
+            losses, _ = self.model.clip_losses(batch, randomness, prior_weight)
             terms = loss_terms(losses, counts[:NUM_COUNTS])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch
-from myxtts.batches.feed import Feed, validation_batches
+from myxtts.batches.feed import Feed, open_feed, validation_batches
 from myxtts.batches.plan import Position
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
@@ -418,7 +418,7 @@ class XTTSTrainer:
     def _open_feed(self, saved: Checkpoint | None) -> Feed:
         position: Position = saved.position if saved else (0, 0)
         strategy = self.hardware.strategy if self.hardware.replicas > 1 else None
-        return Feed(self.corpus.cache, self.corpus.plan, self.config.data, position, strategy)
+        return open_feed(self.corpus.cache, self.corpus.plan, self.config.data, position, strategy)
 
     def _build(self, spec: ModelSpec) -> None:
         config = self.config

@@ -12,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.files import write_audio
-from myxtts.batches.recordings import RecordingTable
+from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.corpus_state import SAME_ID_PREFIX
-from myxtts.cache.format import Cache
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.corpus.manifest import read_notices
@@ -90,7 +89,7 @@ REFERENCES_PER_BATCH = 64
 """Clips that go through the speaker encoder together."""
 
 
-def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder: Path) -> dict[str, Any]:
+def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig, data_folder: Path) -> dict[str, Any]:
     """Everything that a voice needs to know of its corpus; saved with every checkpoint."""
     licence, attribution = read_notices(data_folder)
     return {
@@ -112,7 +111,7 @@ def corpus_facts(spec: ModelSpec, cache: Cache, config: DataConfig, data_folder:
     }
 
 
-def _split_of(cache: Cache, has_own_folder: bool) -> TrainingSplit:
+def _split_of(cache: ClipTable, has_own_folder: bool) -> TrainingSplit:
     """The split of a corpus; held-out clips from a folder of their own (`data.val_data`) are recorded by their ids there."""
     training, held_out = np.flatnonzero(~cache.is_validation).tolist(), np.flatnonzero(cache.is_validation).tolist()
     taken = {cache.ids[clip] for clip in training} if has_own_folder else set()
@@ -200,7 +199,7 @@ def licence_name(licence: str, attribution: str) -> str:
     return (", ".join(own or declared) or lines[0])[:LONGEST_LICENCE_NAME]
 
 
-def speaker_vectors(model: XTTS, cache: Cache | RecordingTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:
+def speaker_vectors(model: XTTS, cache: ClipTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:
     """One vector for every speaker, the mean over references from the given clips: float32 (speakers, speaker_channels)."""
     chosen = reference_clips(cache.speaker_numbers[clips], cache.frame_counts[clips])
     clips = np.asarray(clips)[chosen]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batches.on_the_fly import NOTICE
+from myxtts.batches.python_loader import NOTICE
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CorpusError, TrainingError
 from myxtts.training.corpus import RUNTIME_NOTICE, open_corpus
@@ -55,7 +55,7 @@ def test_the_shape_flags_set_the_plan(make_trainer):
 
 def test_loader_settings_reach_the_dataset(make_trainer):
     trainer = make_trainer({"num_workers": 1, "prefetch_buffer_size": 5, "optimize_cpu_gpu_overlap": True})
-    reader, segment = trainer.feed.reader, trainer.corpus.plan.single_pass()
+    reader, segment = trainer.feed.reader, trainer.corpus.plan.single_epoch()
     assert reader.host_dataset(segment, 0).options().threading.private_threadpool_size == 1
     graph = _graph_of(reader.dataset(segment, 0))
     (result,) = (node for node in graph.values() if node.op == "_Retval")

@@ -1,8 +1,8 @@
-"""A corpus without a prepared cache (`preprocessing_mode: runtime`): folder in, what a plan and a trainer need of it out.
+"""A corpus that is decoded while training instead of prepared (`preprocessing_mode: runtime`): the table of its recordings.
 
 At the start, the worker processes of `prepare` phonemize the texts and decode every recording once: the same clips are rejected,
 and the lengths without silence are known. While training, recordings are decoded again (`myxtts.batches.on_the_fly`). That works
-for 16-bit WAV at the corpus's sample rate only: all others are listed in one error. No TensorFlow here.
+only for 16-bit WAV at the corpus's sample rate: all other recordings are listed in one error. No TensorFlow here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import soundfile
 
 from myxtts.audio.files import load_clip, probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.cache.corpus_state import Source, read_source
 from myxtts.cache.location import ignore_progress, most_frequent_rate, worker_count, worker_setup
@@ -27,11 +28,12 @@ from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notices
 
 LISTED_FILES = 10
+"""Files listed in a message; the rest is counted."""
 
 
 @dataclass(frozen=True, eq=False)
-class RecordingTable:
-    """Stands for a `myxtts.cache.format.Cache` where nothing is prepared; arrays hold one value per clip."""
+class RecordingTable(ClipTable):
+    """The clips of a corpus that is not prepared. Arrays hold one value per clip."""
 
     folder: Path
     paths: tuple[str, ...]
@@ -55,8 +57,10 @@ class RecordingTable:
     """int32: of all clips; element 0 is padding."""
     rejections: tuple[Rejection, ...]
     notices: tuple[str, ...]
-    """What was guessed about the corpus, and whether letters stand in for phonemes: one sentence each."""
+    """What was guessed about the corpus, and whether letters are used instead of phonemes: one sentence each."""
     config: DataConfig
+    frames_path: None = None
+    """There is no file of frames: this distinguishes the table from a prepared one."""
 
     @property
     def num_clips(self) -> int:
@@ -64,7 +68,7 @@ class RecordingTable:
 
     @property
     def content_id(self) -> str:
-        """Changes when a clip is added, removed or said differently."""
+        """Changes when a clip is added or removed, or its text changes."""
         lines = "\n".join(f"{clip}|{text}" for clip, text in zip(self.ids, self.texts, strict=True))
         return f"recordings-{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
 
@@ -87,7 +91,10 @@ def open_recordings(
     progress: Progress = ignore_progress,
     workers: int | None = None,
 ) -> RecordingTable:
-    """The corpus in `folder` (default: `config.train_data`, then the bundled prompts), ready to be decoded while training."""
+    """The table of the corpus in `folder` (default: `config.train_data`, then the bundled prompts).
+
+    Raises `CorpusError` if a recording cannot be decoded by TensorFlow or no clip can be used.
+    """
     source = read_source(config, folder)
     rates = np.array([_rate(one.path) for one in source.utterances])
     sample_rate = most_frequent_rate(rates) if config.sample_rate == "auto" else config.sample_rate
@@ -100,23 +107,23 @@ def open_recordings(
         frames = _frame_counts(source, sample_rate, failures, pool, progress)
     symbols = SymbolTable().extended_with({symbol for text in texts.symbols.values() for symbol in text})
     tokenizer = Tokenizer(symbols, front_end)
-    encoded = {place: tokenizer.number(text).ids for place, text in texts.symbols.items()}
-    for place, ids in encoded.items():
-        failure = more_tokens_than_frames(len(ids), int(frames[place])) if ids else NOTHING_TO_SPEAK
+    encoded = {index: tokenizer.number(text).ids for index, text in texts.symbols.items()}
+    for index, ids in encoded.items():
+        failure = more_tokens_than_frames(len(ids), int(frames[index])) if ids else NOTHING_TO_SPEAK
         if failure is not None:
-            failures.setdefault(place, failure)
-    kept = np.array([place for place in range(len(source.utterances)) if place not in failures], np.int64)
+            failures.setdefault(index, failure)
+    kept = np.array([index for index in range(len(source.utterances)) if index not in failures], np.int64)
     rejected = tuple(
-        Rejection(one.id, str(one.path), failures[place].reason, failures[place].detail)
-        for place, one in enumerate(source.utterances)
-        if place in failures
+        Rejection(one.id, str(one.path), failures[index].reason, failures[index].detail)
+        for index, one in enumerate(source.utterances)
+        if index in failures
     )
     if not len(kept):
         raise CorpusError(
             f"No clip of {source.folder} can be used: {summarise_rejections(rejected)}. The first: {rejected[0].detail}"
         )
-    utterances = [source.utterances[place] for place in kept]
-    token_counts = np.array([len(encoded[place]) for place in kept], np.int32)
+    utterances = [source.utterances[index] for index in kept]
+    token_counts = np.array([len(encoded[index]) for index in kept], np.int32)
     speakers = tuple(sorted({one.speaker for one in utterances}))
     languages = tuple(sorted({one.language for one in utterances}))
     return RecordingTable(
@@ -136,7 +143,7 @@ def open_recordings(
         speaker_numbers=np.array([speakers.index(one.speaker) for one in utterances], np.int32),
         language_numbers=np.array([languages.index(one.language) for one in utterances], np.int32),
         is_validation=source.is_validation[kept],
-        tokens=np.concatenate([[0], *(encoded[place] for place in kept)]).astype(np.int32),
+        tokens=np.concatenate([[0], *(encoded[index] for index in kept)]).astype(np.int32),
         rejections=(*source.rejections, *rejected),
         notices=(*letters_notices(config.text_symbols, front_end.kind), *source.notices),
         config=config,
@@ -149,15 +156,16 @@ def _frame_counts(
     """int32 (utterances,): frames of each clip; recordings that cannot be used have 0 and are added to `failures`."""
     frames = np.zeros(len(source.utterances), np.int32)
     jobs = [[str(one.path), sample_rate] for one in source.utterances]
-    for place, head, _ in pool.run("length", jobs, stage="measuring clips", progress=progress):
+    for index, head, _ in pool.run("length", jobs, stage="measuring clips", progress=progress):
         if "rejected" in head:
-            failures[place] = Failure.from_head(head)
+            failures[index] = Failure.from_head(head)
         else:
-            frames[place] = head["frames"]
+            frames[index] = head["frames"]
     return frames
 
 
 def _rate(path: Path) -> int:
+    """Sample rate in Hz, 0 for an unreadable file."""
     try:
         return probe_audio(path)[1]
     except AudioError:
@@ -165,7 +173,7 @@ def _rate(path: Path) -> int:
 
 
 def _is_decodable(path: Path, sample_rate: int) -> bool:
-    """Whether TensorFlow can decode the file; what nobody can read is rejected later, with its reason."""
+    """Whether TensorFlow can decode the file. Unreadable files pass: they are rejected later, with their reason."""
     try:
         facts = soundfile.info(path)
     except soundfile.SoundFileError:
@@ -174,6 +182,7 @@ def _is_decodable(path: Path, sample_rate: int) -> bool:
 
 
 def _refuse_undecodable(utterances: list[Utterance], sample_rate: int) -> None:
+    """Raise one error that lists the recordings that TensorFlow cannot decode."""
     if not utterances:
         return
     listed = "\n".join(f"  {one.path}" for one in utterances[:LISTED_FILES])

@@ -1,4 +1,4 @@
-"""Griffin-Lim: the sound has the mel it was made from, padding and batches change nothing, the graph is one."""
+"""Griffin-Lim: the result has the given mel, padding and batches change nothing, one trace serves every length."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
-from myxtts.models.vocoder import GriffinLim, GriffinLimSettings
+from myxtts.models.griffin_lim import GriffinLim, GriffinLimSettings
 
 SPEC = MelSpec(16000)
 
