@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
-from myxtts.runtime.console import clean_end, printable
+from myxtts.runtime.console import exit_on_signals, printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
     if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
         return _list(arguments)
-    with clean_end():
+    with exit_on_signals():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
@@ -95,7 +95,7 @@ def run_say(arguments: argparse.Namespace) -> int:
 
 def run_clone(arguments: argparse.Namespace) -> int:
     """Speak a text in the voice of a recording."""
-    with clean_end():
+    with exit_on_signals():
         has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
         text = _read_text(arguments) if has_text else None
         folder, description = _read_voice(arguments)
