@@ -58,6 +58,6 @@ def test_a_folder_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     assert os.listdir(tmp_path) == ["voice"]
 
 
-def test_a_full_disk_is_named_in_words():
+def test_a_full_disk_is_named_as_the_cause():
     assert cause_of(OSError(errno.ENOSPC, "No space left on device")) == "the disk is full"
     assert cause_of(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
