@@ -52,11 +52,11 @@ class DataConfig:
     cache_memory_mb: PositiveInt = 4096
     """Prepared corpora up to this size (MB) are loaded into memory; larger ones are memory-mapped."""
     language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
-    """Language of clips whose metadata names none, e.g. fa. Null: that of init_from, or the one that the corpus was prepared
-    with, or en."""
+    """Language of clips whose metadata names none, by code or name. Null: that of init_from, or the one that the corpus was
+    prepared with, or en."""
     text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
-    graphemes."""
+    """Symbols of the texts; phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra
+    is installed, or graphemes."""
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; they take precedence over espeak-ng."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
@@ -110,7 +110,8 @@ class DataConfig:
     prefetch_buffer_size: Auto | PositiveInt = "auto"
     """Prefetched batches. Auto: tf.data decides on the host, 2 on the device."""
     preprocessing_mode: Literal["auto", "precompute", "runtime"] = "auto"
-    """Precompute: from the cache. Runtime: 16-bit WAV decoded by TensorFlow while training. Auto: precompute."""
+    """When clips are decoded: once, into the cache (precompute), or by TensorFlow during training (runtime; 16-bit WAV only).
+    Auto: precompute."""
     use_tf_native_loading: bool = True
     """False: load clips one at a time in Python through numpy_function. Slow; the baseline of the benchmarks."""
     prefetch_to_gpu: bool = True
@@ -129,8 +130,8 @@ class ModelConfig:
     """The network. `size` sets every dimension that is left null (`myxtts.models.spec.SIZES`)."""
 
     size: Literal["auto", "tiny", "small", "normal", "big"] = "auto"
-    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M. Auto: the size
-    of init_from, or tiny."""
+    """Number of parameters: tiny has at most 4 M and trains on a CPU, small about 10 M, normal about 20 M, big about 60 M. Auto:
+    the size of init_from, or tiny."""
     text_channels: PositiveInt | None = None
     """Width of the text encoder."""
     text_layers: PositiveInt | None = None
@@ -164,7 +165,7 @@ class TrainingConfig:
     max_minutes: PositiveFloat | None = None
     """Stop after this many minutes of training in this process, if that is earlier."""
     optimization_level: Literal["basic", "enhanced", "experimental", "plateau_breaker"] = "enhanced"
-    """Sets the values of the following fields that are null (docs/training.md)."""
+    """Preset for learning rate and schedule, weight decay, gradient clipping and EMA (docs/training.md). Given values win."""
     learning_rate: PositiveFloat | None = None
     """Peak learning rate. Null: by optimization_level and model size."""
     warmup_steps: NaturalInt | None = None
