@@ -15,6 +15,7 @@ from myxtts.commands.config_flags import add_corpus_flags, config_of, language_c
 from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.console import print_line
 from myxtts.runtime.progress import open_progress
 
 EXIT_DAMAGED = 1
@@ -65,12 +66,12 @@ def run_corpus(arguments: argparse.Namespace) -> int:
             arguments.folder, arguments.out, arguments.language, arguments.speaker, copy_audio=arguments.copy
         )
     languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
-    _print(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
-    _print(f"speakers: {', '.join(summary.speakers)}")
+    print_line(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
+    print_line(f"speakers: {', '.join(summary.speakers)}")
     for notice in summary.notices:
-        _print(notice)
+        print_line(notice)
     if summary.rejected:
-        _print(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
+        print_line(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
 
 
@@ -99,25 +100,25 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         "removed": outcome.removed,
         "unchanged": outcome.kept,
     }
-    _print(
+    print_line(
         f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
         f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
     )
-    _print(report.sound)
-    _print(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
+    print_line(report.sound)
+    print_line(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
-        _print(f"{outcome.recovered} of them were finished by an earlier, interrupted run")
+        print_line(f"{outcome.recovered} of them were finished by an earlier, interrupted run")
     if report.rejections:
-        _print(f"{report.summary_of_rejections()} ({report.rejected_path})")
+        print_line(f"{report.summary_of_rejections()} ({report.rejected_path})")
     if outcome.failed:
-        _print(
+        print_line(
             f"{len(outcome.failed)} of them may be usable (caused by the disk, the memory or a killed process): "
             "run `myxtts prepare` again"
         )
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
-        _print(f"characters without a symbol: {shown}")
-    _print(f"cache: {report.folder}")
+        print_line(f"characters without a symbol: {shown}")
+    print_line(f"cache: {report.folder}")
     return 0
 
 
@@ -144,25 +145,25 @@ def run_verify(arguments: argparse.Namespace) -> int:
             announce=progress.announce,
         )
     for problem in report.problems:
-        _print(f"{problem.kind}: {problem.file}: {problem.detail}")
+        print_line(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
         more = f" and {len(report.damaged_ids) - SHOWN_IDS} more" if len(report.damaged_ids) > SHOWN_IDS else ""
-        _print(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
+        print_line(f"damaged clips: {', '.join(report.damaged_ids[:SHOWN_IDS])}{more}")
     if report.unfinished_clips is not None and not report.is_repaired:
-        _print(
+        print_line(
             f"`myxtts prepare` was interrupted after {report.unfinished_clips} new clips; run it again and it continues "
             "from there"
         )
     if report.is_clean:
-        _print(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
+        print_line(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
     if report.is_repaired and report.prepared is not None:
         outcome = report.prepared.outcome
-        _print(
+        print_line(
             f"repaired: {outcome.added + outcome.changed} clips prepared again, {outcome.kept} kept: {report.folder}"
         )
         return 0
-    _print(f"{len(report.problems)} problems in {report.folder}. Run `myxtts verify --fix` to repair them.")
+    print_line(f"{len(report.problems)} problems in {report.folder}. Run `myxtts verify --fix` to repair them.")
     return EXIT_DAMAGED
 
 
@@ -197,7 +198,7 @@ def run_stats(arguments: argparse.Namespace) -> int:
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)
     console = Console(file=sys.stdout)
-    _print(
+    print_line(
         f"{statistics['clips']} clips ({statistics['usable_clips']} within the limits), {statistics['hours'] * 60:.1f} minutes, "
         f"{statistics['sample_rate']} Hz, {statistics['frames_per_second']:.1f} frames per second, "
         f"{statistics['symbols']} symbols"
@@ -205,10 +206,10 @@ def run_stats(arguments: argparse.Namespace) -> int:
     for table in _statistics_tables(statistics):
         console.print(table)
     for title, lengths in (("symbols", cache.token_counts[clips]), ("frames", cache.frame_counts[clips])):
-        _print(f"\n{title} per clip")
-        _print("\n".join(histogram_lines(lengths)))
-    _print("\nrecommended settings")
-    _print(settings_to_paste(statistics["recommended"]))
+        print_line(f"\n{title} per clip")
+        print_line("\n".join(histogram_lines(lengths)))
+    print_line("\nrecommended settings")
+    print_line(settings_to_paste(statistics["recommended"]))
     if arguments.png:
         charts = {"symbols per clip": cache.token_counts[clips], "frames per clip": cache.frame_counts[clips]}
         save_histograms(arguments.png, charts)
@@ -238,7 +239,3 @@ def _write_json(path: str, content: Any) -> None:
         write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise CorpusError(f"The statistics cannot be written. Received: {path} ({cause_of(error)}).") from None
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")

@@ -65,6 +65,9 @@ def configure_clone(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
+    from myxtts.synthesis.options import SpeechOptions
+
+    defaults = SpeechOptions()
     parser.add_argument("--text-file", metavar="FILE", help="read the text from a file (UTF-8)")
     parser.add_argument("--voice", metavar="DIR", help="voice folder (default: the bundled voice)")
     parser.add_argument(
@@ -76,9 +79,15 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--play", action="store_true", help="play the speech; a file is written only with -o")
     parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
     parser.add_argument("--language", help="language of the text, by code or name (default: the first of the voice)")
-    parser.add_argument("--speed", type=float, default=1.0, help="speaking rate; 2 is twice as fast (default: 1)")
-    parser.add_argument("--pause", type=float, default=0.25, help="seconds of silence after a sentence (default: 0.25)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same audio (default: 0)")
+    parser.add_argument(
+        "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pause", type=float, default=defaults.pause, help="seconds of silence after a sentence (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=defaults.seed, help="the same seed gives the same audio (default: %(default)s)"
+    )
     parser.add_argument("--steps", type=int, help="decoder steps (default: set by the voice)")
     parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively (default: set by the voice)")
 

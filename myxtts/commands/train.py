@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.commands.config_flags import add_training_flags, config_of
+from myxtts.runtime.console import print_line
 
 if TYPE_CHECKING:
     from myxtts.config.config import DataConfig
@@ -33,7 +34,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     from myxtts.training.initial_weights import settle_start
     from myxtts.training.preflight import check_network, make_run_folders
 
-    config = settle_start(config, arguments.reset_training, _print)
+    config = settle_start(config, arguments.reset_training, print_line)
     check_network(config)
     make_run_folders(config.training)
     with contextlib.ExitStack() as stack:
@@ -78,7 +79,3 @@ def run_config(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
     sys.stdout.write(yaml.safe_dump(config_to_dict(config), sort_keys=False))
     return 0
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")

@@ -34,7 +34,9 @@ def _device_name(name: str) -> str:
 
 
 DEFAULT_LANGUAGE = "en"
+"""Language where neither the user, nor init_from, nor the prepared corpus names one."""
 DEFAULT_SIZE = "tiny"
+"""Size of the network where neither the user nor init_from names one."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

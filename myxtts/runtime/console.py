@@ -35,6 +35,11 @@ def printable(text: str, *, keeps_lines: bool = True) -> str:
     )
 
 
+def print_line(line: str) -> None:
+    """Write one line to standard output."""
+    sys.stdout.write(f"{line}\n")
+
+
 def escape_unencodable_characters() -> None:
     """Print characters that the output's encoding lacks (`LANG=C`) as `\\u…` instead of raising UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
