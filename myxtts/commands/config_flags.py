@@ -147,8 +147,11 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str]) -> None:
     parser.add_argument("--config", metavar="FILE", help="YAML file such as configs/config.yaml; flags win over it")
-    descriptions = {section: field_descriptions(section) for section in SECTIONS}
-    annotations = {section: typing.get_type_hints(SECTIONS[section], include_extras=True) for section in SECTIONS}
+    descriptions, annotations, defaults = {}, {}, {}
+    for section, section_type in SECTIONS.items():
+        annotations[section] = typing.get_type_hints(section_type, include_extras=True)
+        descriptions[section] = field_descriptions(section)
+        defaults[section] = {field.name: field.default for field in dataclasses.fields(section_type)}
     for flag in flags:
         section, _, field = FLAGS[flag].partition(".")
         convert, choices = _parsing_of(annotations[section][field])
@@ -158,7 +161,7 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str]) -> None:
             metavar=None if choices else flag.removeprefix("--").replace("-", "_").upper(),
             type=language_code if FLAGS[flag] == "data.language" else convert,
             choices=choices,
-            help=_help_of(descriptions[section][field], SECTIONS[section].__dataclass_fields__[field].default),
+            help=_help_of(descriptions[section][field], defaults[section][field]),
         )
 
 
@@ -195,9 +198,9 @@ def _int_or_auto(text: str) -> int | str:
 def _help_of(description: str, default: Any) -> str:
     """The first sentence of a field's description, and its default: the value, or the sentence that explains null or auto."""
     first, *others = re.split(r"\.\s+(?=[A-Z0-9])", description.rstrip("."))
-    explained = {None: "Null: ", "auto": "Auto: "}.get(default) if default in (None, "auto") else None
-    if explained is not None:
-        default = next((other.removeprefix(explained) for other in others if other.startswith(explained)), default)
+    if default in (None, "auto"):
+        word = "Null: " if default is None else "Auto: "
+        default = next((other.removeprefix(word) for other in others if other.startswith(word)), default)
     line = first[0].lower() + first[1:] if first[1:2].islower() else first
     line = line if default is None else f"{line} (default: {default})"
     return re.sub(r" \(docs/[^)]*\)", "", line).replace("%", "%%")

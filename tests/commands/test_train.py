@@ -7,8 +7,9 @@ import yaml
 
 from myxtts.commands.train import _evaluation, configure_train, run_train
 from myxtts.config.load import load_config
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, TrainingError
 from tests.corpus.tiny_corpus import make_corpus
+from tests.runtime.other_process import another_training
 from tests.training.small_runs import SMALL_NETWORK
 
 
@@ -58,3 +59,9 @@ def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_prepared
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"training\.checkpoint_dir cannot be written to"):
         run_train(parsed("--train-data", str(tmp_path / "no corpus"), "--checkpoint-dir", str(tmp_path / "file")))
+
+
+def test_a_second_training_in_one_folder_is_rejected_before_tensorflow_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.runtime.startup.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
+    with another_training(tmp_path / "run") as first, pytest.raises(TrainingError, match=f"process {first.pid} on"):
+        run_train(parsed("--checkpoint-dir", str(tmp_path / "run")))
