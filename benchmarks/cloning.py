@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from harness import print_table, write_json
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import print_table, write_json
 from myxtts.audio.files import read_audio
 from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig

@@ -20,9 +20,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from harness import Ratio, interleaved, paced, print_rates, print_table, ratio, write_json
-from librosa_mel import librosa_mel
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import Ratio, interleaved, paced, print_rates, print_table, ratio, write_json
+from benchmarks.librosa_mel import librosa_mel
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
@@ -107,7 +109,7 @@ def useful_shares(cache: Cache) -> dict[str, float]:
 
 def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, seconds: float) -> dict[str, float]:
     """Clips a second into batches of 16 clips (packed: rows that hold about 16)."""
-    from loader_contenders import (
+    from benchmarks.loader_contenders import (
         TorchLoader,
         clips_per_batch,
         copy_contender,
@@ -115,7 +117,6 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
         feed_contender,
         on_the_fly_dataset,
     )
-
     from myxtts.batches.feed import open_feed
 
     fixed, packed = planned(cache, "fixed"), planned(cache, "packed")

@@ -19,8 +19,10 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from harness import print_table, write_json
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import print_table, write_json
 from myxtts.audio.files import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig, ModelConfig

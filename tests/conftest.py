@@ -3,8 +3,12 @@
 import signal
 
 import pytest
+from hypothesis import settings
 
-# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would wait in vain.
+settings.register_profile("myxtts", deadline=None)  # how long a case takes says nothing on a busy machine
+settings.load_profile("myxtts")
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would time out.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

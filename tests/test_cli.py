@@ -1,4 +1,4 @@
-"""The command line as a user meets it: help at once, one line for a mistake, exit codes, scripts that only call it."""
+"""The command line: help at once, one line for a mistake, exit codes, and scripts that only call it."""
 
 import argparse
 import json
@@ -150,7 +150,7 @@ def test_exit_codes(error, code, message, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_a_defect_of_ours_is_not_hidden(monkeypatch):
+def test_a_bug_is_not_hidden(monkeypatch):
     def fail(arguments):
         raise ZeroDivisionError
 

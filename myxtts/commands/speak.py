@@ -1,7 +1,7 @@
-"""`myxtts say` and `clone`: from a text to sound.
+"""`myxtts say` and `clone`: speak a text and write it to a file, standard output or a player.
 
-If sound goes to standard output, messages go to standard error. Exit codes: 0 done; 2 a user's mistake, explained in one
-message, with no half-written file; 128 + n ended by signal n (130 interrupted, 143 terminated), again with no half-written file.
+If audio goes to standard output, messages go to standard error. Exit codes: 0 success; 2 a user's mistake, explained in one
+message; 128 + n ended by signal n (130 interrupted, 143 terminated). No incomplete file is left behind in any case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
-from myxtts.runtime.console import clean_end, printable
+from myxtts.runtime.console import exit_on_signals, printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -39,43 +39,57 @@ SHOWN_SYMBOLS = 10
 
 def configure_say(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts say`."""
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="text to speak (default, or -: standard input)")
     parser.add_argument("--speaker", metavar="NAME|FILE", help="a speaker of the voice, or one saved by `myxtts clone`")
     listings = parser.add_mutually_exclusive_group()
-    listings.add_argument("--list-voices", action="store_true", help="print the voices that are found, and exit")
-    listings.add_argument("--list-languages", action="store_true", help="print the languages of the voice, and exit")
-    listings.add_argument("--list-speakers", action="store_true", help="print the speakers of the voice, and exit")
+    listings.add_argument("--list-voices", action="store_true", help="list the available voices and exit")
+    listings.add_argument("--list-languages", action="store_true", help="list the languages of the voice and exit")
+    listings.add_argument("--list-speakers", action="store_true", help="list the speakers of the voice and exit")
     _add_speech_arguments(parser)
 
 
 def configure_clone(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts clone`."""
-    parser.add_argument("reference", metavar="REFERENCE", help="a recording of 1 s or more of the voice to follow")
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
+    parser.add_argument("reference", metavar="REFERENCE", help="recording of the voice to clone, at least 1 s long")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="text to speak (default, or -: standard input)")
     parser.add_argument(
-        "--reference", dest="more", action="append", default=[], metavar="FILE", help="one more recording (repeatable)"
+        "--reference",
+        dest="more",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another recording of the same voice (repeatable)",
     )
-    parser.add_argument("--save-speaker", metavar="FILE", help="keep the speaker, for `myxtts say --speaker FILE`")
+    parser.add_argument("--save-speaker", metavar="FILE", help="save the speaker for `myxtts say --speaker FILE`")
     _add_speech_arguments(parser)
 
 
 def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--text-file", metavar="FILE", help="read the text (UTF-8) from a file")
-    parser.add_argument("--voice", metavar="DIR", help="voice folder; default: the bundled voice")
+    from myxtts.synthesis.options import SpeechOptions
+
+    defaults = SpeechOptions()
+    parser.add_argument("--text-file", metavar="FILE", help="read the text from a file (UTF-8)")
+    parser.add_argument("--voice", metavar="DIR", help="voice folder (default: the bundled voice)")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="wav, flac, ogg, mp3 or raw; - is standard output; default: a new file speech.wav, speech-2.wav, …",
+        help="wav, flac, ogg, mp3 or raw file; - for standard output (default: a new file speech.wav, speech-2.wav, …)",
     )
-    parser.add_argument("--play", action="store_true", help="play the speech; without -o no file is written")
-    parser.add_argument("--format", help="format of the output; default: by its name, wav for standard output")
-    parser.add_argument("--language", help="language of the text, by code or name; default: the voice's first")
-    parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast")
-    parser.add_argument("--pause", type=float, default=0.25, help="seconds of silence after a sentence")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same audio")
-    parser.add_argument("--steps", type=int, help="steps of the decoder; default: the voice's")
-    parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively; default: the voice's")
+    parser.add_argument("--play", action="store_true", help="play the speech; a file is written only with -o")
+    parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
+    parser.add_argument("--language", help="language of the text, by code or name (default: the first of the voice)")
+    parser.add_argument(
+        "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pause", type=float, default=defaults.pause, help="seconds of silence after a sentence (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=defaults.seed, help="the same seed gives the same audio (default: %(default)s)"
+    )
+    parser.add_argument("--steps", type=int, help="decoder steps (default: set by the voice)")
+    parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively (default: set by the voice)")
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -85,7 +99,7 @@ def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
     if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
         return _list(arguments)
-    with clean_end():
+    with exit_on_signals():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
@@ -95,9 +109,9 @@ def run_say(arguments: argparse.Namespace) -> int:
 
 def run_clone(arguments: argparse.Namespace) -> int:
     """Speak a text in the voice of a recording."""
-    with clean_end():
+    with exit_on_signals():
         has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
-        text = _read_text(arguments) if has_text else None
+        text = _read_text(arguments) if has_text else ""
         folder, description = _read_voice(arguments)
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
@@ -114,7 +128,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    """One line per voice, language or speaker."""
+    """Print one line per voice, language or speaker."""
     from myxtts.commands.voice import list_voices
     from myxtts.text.languages import language_name
 
@@ -134,7 +148,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _read_text(arguments: argparse.Namespace) -> str:
-    """The text from the argument, the file or standard input; exactly one of them."""
+    """The text from the argument, the file or standard input."""
     from myxtts.synthesis.options import LONGEST_TEXT, check_text_length
 
     if arguments.text_file is not None:
@@ -148,13 +162,13 @@ def _read_text(arguments: argparse.Namespace) -> str:
         source = arguments.text_file
     elif arguments.text in (None, STANDARD_STREAM):
         if sys.stdin.isatty():
-            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or through a pipe.')
+            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or a pipe.')
         content, source = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1), "Standard input"
     else:
         content, source = arguments.text.encode("utf-8", "surrogateescape"), "The text"
     if len(content) > MOST_TEXT_BYTES:
         raise TextError(
-            f"{source} has more than {MOST_TEXT_BYTES:,} bytes; at most {LONGEST_TEXT:,} characters are spoken at once. "
+            f"{source} has more than {MOST_TEXT_BYTES:,} bytes; the limit is {LONGEST_TEXT:,} characters. "
             "Split it into parts."
         )
     try:
@@ -162,13 +176,13 @@ def _read_text(arguments: argparse.Namespace) -> str:
     except UnicodeDecodeError as error:
         raise TextError(f"{source} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
     if not text.strip():
-        raise TextError(f"{source} is empty. Expected something to say.")
+        raise TextError(f"{source} is empty. Expected text to speak.")
     check_text_length(text)
     return text
 
 
 def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
-    """The voice's folder and description; options that it cannot follow are refused."""
+    """The folder and description of the voice; raises an error for options that it does not support."""
     from myxtts.synthesis.options import check_front_end, check_language
 
     folder, description = _described_voice(arguments)
@@ -186,7 +200,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescript
 
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
-    """The name of one of the voice's speakers, or the speaker saved in a file."""
+    """The name of a speaker of the voice, or a speaker saved in a file."""
     from myxtts.synthesis.options import check_name
     from myxtts.synthesis.speaker import Speaker
 
@@ -211,7 +225,7 @@ def _check_cloning(references: list[str], save_speaker: str | None, description:
 
 @dataclass(frozen=True)
 class _Destination:
-    """Where speech goes: to a file or standard output (`path` None), to a player, or both."""
+    """Where speech goes: to a file or standard output (`path` is None), to a player, or both."""
 
     is_written: bool
     path: Path | None
@@ -226,19 +240,19 @@ class _Destination:
 
     @property
     def report_stream(self) -> TextIO:
-        """Standard output, unless sound goes there."""
+        """Standard output, unless audio is written to it."""
         return sys.stderr if self.is_written and self.path is None else sys.stdout
 
 
 @contextmanager
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
-    """The checked destination; a file that was not named is a new one, removed again if the block fails."""
+    """The checked destination. A file without a given name is a new one, and is removed if the block fails."""
     from myxtts.audio.files import check_rate
     from myxtts.synthesis.output import check_place, find_player, new_file, resolve_format
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
-        raise AudioError("--play and `-o -` (standard output) exclude each other. Leave out one of them.", "missing")
+        raise AudioError("--play and `-o -` (standard output) exclude each other. Remove one of them.", "missing")
     path = None if output is None or is_stream else Path(output)
     format = resolve_format(path, arguments.format)
     check_rate(format, description.mel_spec().sample_rate)
@@ -283,7 +297,7 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
         start_up = voice.seconds_compiling - compiled
         _report(destination, num_samples / rate, time.perf_counter() - started - start_up, start_up, unknown)
         if played is not None and destination.player is not None:
-            sys.stdout.flush()  # the report comes before the sound
+            sys.stdout.flush()  # print the report before playing
             play(played, destination.player)
     return 0
 
@@ -321,6 +335,6 @@ def _load_voice(folder: Path) -> Voice:
 
     from myxtts.synthesis.voice import Voice
 
-    # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md).
+    # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md). See runtime/startup.py.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     return Voice.load(folder)

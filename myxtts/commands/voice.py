@@ -1,6 +1,6 @@
-"""`myxtts voice export`, `show` and `list`: from a checkpoint to a voice, and what a voice says about itself.
+"""`myxtts voice export`, `show` and `list`: export a checkpoint as a voice, and describe voices.
 
-Voices are untrusted: what they say is shown without control characters, and never in place of what was measured.
+Voices are untrusted: their texts are printed without control characters, and cannot replace what was measured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 MOST_LINES = 30
-"""Of one entry; the rest is in voice.json."""
+"""Printed lines of one entry; the rest is in voice.json."""
 LONGEST_FACT = 500
 LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
@@ -31,20 +31,22 @@ SHOWN_LANGUAGES = 20
 def configure_voice(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts voice`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    export = actions.add_parser("export", help="make a voice folder from a checkpoint")
-    export.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint, or a run's folder (its best is taken)")
+    export = actions.add_parser("export", help="export a checkpoint as a voice folder")
+    export.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="a checkpoint, or the folder of a run (its best checkpoint is used)"
+    )
     export.add_argument("out", metavar="OUT", help="folder to write")
-    export.add_argument("--licence", default="", help="under what terms the voice may be used")
-    export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
-    show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
-    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
-    listing = actions.add_parser("list", help="the voices in folders, with their languages and speakers")
+    export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
+    export.add_argument("--attribution", default="", help="people to credit: those who recorded and trained it")
+    show = actions.add_parser("show", help="show languages, speakers, size and license of a voice")
+    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder (default: the bundled voice)")
+    listing = actions.add_parser("list", help="list the voices in folders, with their languages and speakers")
     listing.add_argument(
         "folders",
         metavar="FOLDER",
         nargs="*",
         type=Path,
-        help="where to look, two levels deep; default: the bundled voice and the current folder with its runs",
+        help="folders to search, two levels deep (default: the current folder; the bundled voice is listed as well)",
     )
 
 
@@ -64,7 +66,7 @@ def _export(arguments: argparse.Namespace) -> int:
     start_tensorflow()
     from myxtts.training.voices import export_voice
 
-    folder = export_voice(checkpoint, Path(arguments.out), arguments.licence, arguments.attribution)
+    folder = export_voice(checkpoint, Path(arguments.out), arguments.license, arguments.attribution)
     return _show(str(folder))
 
 
@@ -82,19 +84,19 @@ def _show(voice: str | None) -> int:
 
 
 def list_voices(folders: Sequence[Path]) -> int:
-    """One line per voice: folder, rate, languages, speakers; without folders the bundled voice and those below `.`."""
+    """Print one line per voice: folder, rate, languages, speakers. Without folders: the bundled voice and those in `.`."""
     from myxtts.synthesis.voice_folder import bundled_voice, find_voices
 
     for folder in folders:
         if not os.path.isdir(folder):
-            raise VoiceError(f"{folder} is not a folder. Expected folders that hold voices.")
+            raise VoiceError(f"{folder} is not a folder. Expected folders that contain voices.")
     found = [voice for folder in folders or [Path()] for voice in find_voices(folder)]
     rows = [("bundled", bundled_voice())] if not folders else []
     rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
     if not rows:
         raise VoiceError(
             f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and weights.npz; "
-            "`myxtts voice export CHECKPOINT OUT` makes one."
+            "`myxtts voice export CHECKPOINT OUT` creates one."
         )
     width = min(LONGEST_COLUMN, max(len(name) for name, _ in rows))
     for name, folder in rows:
@@ -133,7 +135,7 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
         "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
         "size": f"{megabytes:.1f} MB",
         "trained on": _trained_on(description.training_split),
-        "licence": _first_line(description.licence) or "not stated",
+        "license": _first_line(description.licence) or "not stated",
         **({"in full": str(full_text)} if full_text is not None else {}),
         "attribution": description.attribution or "not stated",
         "written by": f"{description.written_by:.{LONGEST_FACT}}",
@@ -143,19 +145,19 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
 def _trained_on(split: TrainingSplit | None) -> str:
     if split is None:
         return "not recorded"
-    more = "" if split.is_complete else ", and on others that are not recorded"
+    more = "" if split.is_complete else ", and others that are not recorded"
     return f"{split.num_training_texts:,} texts; {split.num_held_out_clips:,} clips were held out{more}"
 
 
 def _first_line(licence: str) -> str:
-    """The name of a licence; of one whose text stands in voice.json, as older versions wrote it, the first line."""
+    """The name of a license; if voice.json contains the whole text, as older versions wrote it, its first line."""
     lines = licence.strip().splitlines()
     more = f" … ({len(lines) - 1} more lines in voice.json)" if len(lines) > 1 else ""
     return lines[0] + more if lines else ""
 
 
 def _write_entries(entries: dict[str, str], indent: str = "") -> None:
-    """Names and values in two columns; the lines of a long value stay in the second, so that none looks like an entry."""
+    """Print names and values in two columns; further lines of a value stay in the second, so that none looks like an entry."""
     shown = {printable(name, keeps_lines=False): value for name, value in entries.items()}
     width = max(map(len, shown))
     for name, value in shown.items():

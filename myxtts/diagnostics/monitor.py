@@ -47,7 +47,7 @@ def readings(
     if interval_seconds <= 0:
         raise DiagnosisError(f"The interval must be positive. Received: {interval_seconds} seconds.")
     status = read_status(run) if run is not None else None
-    sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None)
+    sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None).open()
     end = None if duration_seconds is None else time.monotonic() + duration_seconds
     try:
         while end is None or time.monotonic() < end:
@@ -59,7 +59,7 @@ def readings(
 
 def why_no_gpu() -> str | None:
     """One sentence if no GPU can be watched."""
-    sampler = MachineSampler()
+    sampler = MachineSampler().open()
     reason = sampler.no_gpu_reason
     sampler.close()
     return reason

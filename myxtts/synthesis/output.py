@@ -21,7 +21,7 @@ import soundfile
 
 from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, discard, path_beside
 from myxtts.errors import AudioError
-from myxtts.runtime.console import held_back, printable
+from myxtts.runtime.console import printable, signals_deferred
 
 # MERGED: Play a wav file through a player that is installed: nothing is linked, so speaking needs no audio library.
 
@@ -152,7 +152,7 @@ class AudioFileWriter:
 
     def __enter__(self) -> AudioFileWriter:
         try:
-            with held_back():
+            with signals_deferred():
                 self._stream = _Stream(open(self._beside, "w+b"))
                 self._sound = soundfile.SoundFile(
                     self._stream, "w", self.sample_rate, 1, self._coding, format=self._container
@@ -166,7 +166,7 @@ class AudioFileWriter:
 
     def write(self, samples: np.ndarray) -> None:
         """Append samples (samples,); louder ones than full scale are clipped."""
-        with held_back():
+        with signals_deferred():
             for start in range(0, len(samples), WRITE_SAMPLES):
                 self._sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
             self._stream.flush()
@@ -177,7 +177,7 @@ class AudioFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with held_back():
+        with signals_deferred():
             try:
                 self._sound.close()
                 self._stream.close()

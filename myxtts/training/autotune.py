@@ -101,7 +101,7 @@ class _PeakSampler:
 def free_memory_bytes() -> int:
     """Of the first GPU that trains, or of the machine."""
     if _has_gpu():
-        sampler = MachineSampler()
+        sampler = MachineSampler().open()
         gpus = sampler.sample().gpus
         sampler.close()
         if gpus:

@@ -1,4 +1,4 @@
-"""What the tests of `say` and `clone` share."""
+"""What the tests of the commands share."""
 
 import pytest
 
@@ -22,3 +22,12 @@ def graph_optimizer_as_before():
 
     yield
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder

@@ -1,4 +1,4 @@
-"""Reading files that somebody else named: regular files up to a size, and nothing that waits or never ends."""
+"""Bounded reading: regular files up to a size, and nothing that blocks or never ends."""
 
 import os
 import socket

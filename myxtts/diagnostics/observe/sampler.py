@@ -35,7 +35,7 @@ class LineSampler:
 
     def _run(self) -> None:
         recording, samples = self._recording, self._recording.line_samples
-        machine = MachineSampler()
+        machine = MachineSampler().open()
         recording.no_gpu_reason = machine.no_gpu_reason
         next_machine_sample = time.monotonic()
         while not self._stopping.wait(LINE_INTERVAL_SECONDS):

@@ -13,7 +13,7 @@ import numpy as np
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
 from myxtts.diagnostics.observe.source_lines import Place
 from myxtts.diagnostics.observe.split_steps import trace_seconds
-from myxtts.runtime.signatures import Change, Signature, changes_between, nearest_signature
+from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
 _RARE_SHARE = 0.15
 
@@ -26,7 +26,7 @@ class Cause:
     """shape | dtype | value | object | absent | unseen"""
     moments: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    examples: list[Change] = field(default_factory=list)
+    examples: list[ArgumentChange] = field(default_factory=list)
     arguments: Counter = field(default_factory=Counter)
 
 

@@ -52,7 +52,7 @@ def test_a_folder_of_pairs_becomes_a_corpus(pairs, tmp_path, capsys):
     assert "ann|de" in (tmp_path / "out" / "metadata.csv").read_text(encoding="utf-8")
 
 
-def test_missing_prompt_packages_are_told_with_the_line_that_installs_them(tmp_path, capsys):
+def test_missing_prompt_packages_are_reported_with_the_line_that_installs_them(tmp_path, capsys):
     empty = tmp_path / "root"
     empty.mkdir()
     arguments = ["corpus", "asterisk", str(tmp_path / "out"), "--languages", "en,fr", "--sounds-root", str(empty)]
@@ -62,7 +62,7 @@ def test_missing_prompt_packages_are_told_with_the_line_that_installs_them(tmp_p
     assert "asterisk-core-sounds-fr-g722" in message
 
 
-def test_prepare_says_what_it_did(corpus, capsys):
+def test_prepare_prints_what_it_did(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS]) == 0
     printed = capsys.readouterr().out
     assert "5 clips" in printed
@@ -70,14 +70,14 @@ def test_prepare_says_what_it_did(corpus, capsys):
     assert "5 unchanged" in printed
 
 
-def test_prepare_names_the_file_of_what_was_set_aside(corpus, capsys):
+def test_prepare_names_the_file_of_rejected_clips(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS, "--max-text-length", "4"]) == 0
     printed = capsys.readouterr().out
     assert "longer than max_text_length 2" in printed
     assert "rejected.csv" in printed
 
 
-def test_the_configuration_file_counts_and_flags_win(corpus, tmp_path, capsys):
+def test_flags_win_over_the_configuration_file(corpus, tmp_path, capsys):
     config = tmp_path / "config.yaml"
     config.write_text("data:\n  sample_rate: 8000\n  text_symbols: graphemes\n  num_workers: 1\n", encoding="utf-8")
     assert main(["prepare", str(corpus), "--config", str(config)]) == 0
@@ -177,14 +177,14 @@ def test_the_language_may_be_given_by_name_and_a_code_page_is_announced(tmp_path
     assert open_cache(next(folder.glob(".myxtts/cache/*/"))).languages == ("fa",)
 
 
-def test_a_misspelled_language_is_refused_in_the_terminal_with_the_nearest_name(tmp_path, capsys):
+def test_a_misspelled_language_is_rejected_with_the_nearest_name(tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["prepare", str(tmp_path), "--language", "engish"])
     assert caught.value.code == EXIT_USER_ERROR
     assert "Unknown language 'engish'. Did you mean en (English)?" in capsys.readouterr().err
 
 
-def test_some_texts_in_another_script_are_summed_up_with_the_flag_that_helps(tmp_path, capsys):
+def test_texts_in_another_script_are_counted_with_the_flag_that_helps(tmp_path, capsys):
     folder = write_corpus(tmp_path / "corpus", ["hello there", "good day", *PERSIAN])
     assert main(["prepare", str(folder), *OPTIONS]) == 0
     assert "4 rejected: wrong script 4 (Arabic letters, but the language is 'en'. " in (out := capsys.readouterr().out)
@@ -220,7 +220,7 @@ def test_letters_because_the_extra_is_missing_are_warned_about(tmp_path, capsys,
     assert "letters instead of phonemes" in capsys.readouterr().err
 
 
-def test_a_language_that_espeak_lacks_is_named_in_the_terminal(tmp_path, capsys):
+def test_a_language_that_espeak_lacks_is_named_in_the_error(tmp_path, capsys):
     folder = write_corpus(tmp_path / "corpus", ["hello there", "good day"])
     assert (
         main(["prepare", str(folder), "--language", "Yoruba", "--text-symbols", "phonemes", "--num-workers", "1"]) == 2
