@@ -18,9 +18,9 @@ from myxtts.batches.gather import BatchRuns, ReferenceChooser
 from myxtts.batches.loader import FillFrames, LoaderOptions, dataset_options, table_rows
 from myxtts.batches.order import mixed
 from myxtts.batches.recordings import RecordingTable
-from myxtts.cache.corpus_state import read_source
 from myxtts.cache.format import Cache
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.errors import CacheError, PlanError
 
 # MERGED: The mel of `myxtts.audio.mel` in TensorFlow ops: in a graph, in tf.data, for samples of any (also unknown) length.
@@ -162,7 +162,7 @@ class Recordings:
     """The table of frames without the table: rows are computed from the recording that they belong to."""
 
     def __init__(self, cache: Cache, config: DataConfig):
-        paths = {one.id: one.path for one in read_source(config).utterances}
+        paths = {one.id: one.path for one in read_corpus(config).utterances}
         missing = [clip_id for clip_id in cache.ids if clip_id not in paths]
         if missing:
             raise CacheError(

@@ -20,7 +20,7 @@ from myxtts.batches.order import PassRows, Plan, Position, Segment, shuffled
 from myxtts.batches.packing import RowSize, pack_rows
 from myxtts.cache.format import Cache
 from myxtts.config.config import DataConfig
-from myxtts.corpus.manifest import Rejection
+from myxtts.corpus.utterance import Rejection
 from myxtts.errors import PlanError
 
 # MERGED: The limits that a plan sets: opened cache and lengths in, the clips that fit and those that are skipped out.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -70,8 +71,8 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
 
 def run_corpus(arguments: argparse.Namespace) -> int:
     """Write a corpus and say what is in it."""
-    from myxtts.corpus.manifest import summarise_rejections
     from myxtts.corpus.recipes import build_asterisk_corpus, build_folder_corpus
+    from myxtts.corpus.utterance import summarize_rejections
 
     if arguments.recipe == "asterisk":
         languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
@@ -93,7 +94,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     for notice in summary.notices:
         _say(notice)
     if summary.rejected:
-        _say(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
+        _say(f"{summarize_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
 
 
@@ -105,18 +106,26 @@ def configure_prepare(parser: argparse.ArgumentParser) -> None:
 
 def run_prepare(arguments: argparse.Namespace) -> int:
     """Bring the cache of a corpus up to date."""
-    from myxtts.cache.prepare import prepare_corpus
+    from myxtts.batches.plan import describe_sound, plan_kind, resolved_max_mel_frames, usable_clips
+    from myxtts.cache.prepare import prepare_cache
+    from myxtts.corpus.utterance import summarize_rejections, write_rejected_csv
 
     config = _data_config(arguments)
     try:
         with open_progress() as progress:
-            report = prepare_corpus(
+            cache = prepare_cache(
                 config, arguments.data, progress=progress, announce=progress.announce, retry=arguments.retry
             )
     except KeyboardInterrupt:
         sys.stderr.write("What is done is kept: the next `myxtts prepare` continues from there.\n")
         raise
+    report = cache.report
     outcome = report.outcome
+    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
+    _, too_long = usable_clips(cache, config.max_text_length, max_mel_frames)
+    rejections = (*report.rejections, *too_long)
+    if too_long and os.access(report.rejected_path, os.W_OK):
+        write_rejected_csv(report.rejected_path, rejections)
     done = {
         "added": outcome.added,
         "changed": outcome.changed,
@@ -125,15 +134,15 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         "unchanged": outcome.kept,
     }
     _say(
-        f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
-        f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
+        f"{cache.num_clips} clips, {cache.speech_seconds / 60:.1f} minutes at {cache.mel.sample_rate} Hz, "
+        f"{int(cache.is_validation.sum())} held out, in {report.elapsed_seconds:.1f} s"
     )
-    _say(report.sound)
+    _say(describe_sound(cache, config, report.recorded_rates))
     _say(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         _say(f"{outcome.recovered} of them were finished by an earlier run that was stopped")
-    if report.rejections:
-        _say(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if rejections:
+        _say(f"{summarize_rejections(rejections)} ({report.rejected_path})")
     if outcome.failed:
         _say(
             f"{len(outcome.failed)} of them may be usable (the disk, the memory or a killed process failed, not the clip): "
@@ -142,7 +151,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
         _say(f"characters without a symbol: {shown}")
-    _say(f"cache: {report.folder}")
+    _say(f"cache: {cache.folder}")
     return 0
 
 
@@ -154,8 +163,7 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
-    from myxtts.cache.location import find_cache
-    from myxtts.cache.verify import verify_and_fix_cache
+    from myxtts.cache.verify import find_cache, verify_and_fix_cache
 
     config = _data_config(arguments)
     with open_progress() as progress:
@@ -202,20 +210,18 @@ def run_stats(arguments: argparse.Namespace) -> int:
     """Show what is in a corpus and which settings fit it; what is not prepared yet is prepared."""
     from rich.console import Console
 
-    from myxtts.cache.format import open_cache
-    from myxtts.cache.prepare import prepare_corpus
-    from myxtts.cache.statistics import (
+    from myxtts.batches.statistics import (
         get_statistics,
         histogram_lines,
         save_histograms,
         settings_to_paste,
         subset_clips,
     )
+    from myxtts.cache.prepare import prepare_cache
 
     config = _data_config(arguments)
     with open_progress() as progress:
-        report = prepare_corpus(config, arguments.data, progress=progress, announce=progress.announce)
-    cache = open_cache(report.folder)
+        cache = prepare_cache(config, arguments.data, progress=progress, announce=progress.announce)
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)
     console = Console(file=sys.stdout)

@@ -20,10 +20,11 @@ from myxtts.batches.plan import (
     with_clips,
 )
 from myxtts.batches.recordings import RecordingTable, open_recordings
-from myxtts.cache.format import Cache, open_cache
-from myxtts.cache.location import ignore_progress
-from myxtts.cache.prepare import PrepareReport, prepare_corpus, summarise_rejections
+from myxtts.cache.format import Cache
+from myxtts.cache.prepare import PrepareReport, prepare_cache
+from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
+from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CorpusError
 from myxtts.models.spec import ModelSpec
 
@@ -102,10 +103,10 @@ def open_corpus(
     plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
     # In the same shapes: one size of batches fits all replicas, and one compilation less.
     validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
-    set_aside = (
-        summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
-    )
-    sound = describe_sound(cache, data, np.array([cache.mel.sample_rate])) if report is None else report.sound
+    rejections = cache.rejections if report is None else report.rejections
+    set_aside = summarize_rejections((*rejections, *left_out))
+    rates = np.array([cache.mel.sample_rate]) if report is None else report.recorded_rates
+    sound = describe_sound(cache, data, rates)
     return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, sound, set_aside, report)
 
 
@@ -121,8 +122,8 @@ def _opened(
         return recordings, None
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
-    report = prepare_corpus(data, progress=progress, announce=announce)
-    return open_cache(report.folder), report
+    cache = prepare_cache(data, progress=progress, announce=announce)
+    return cache, cache.report
 
 
 def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
-from sabotage import sabotage_workers
-from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.audio.files import load_clip
 from myxtts.audio.mel import MelSpec
@@ -15,9 +13,10 @@ from myxtts.batches.feed import Feed, SegmentReader, validation_batches
 from myxtts.batches.on_the_fly import cut_and_levelled
 from myxtts.batches.plan import build_plan
 from myxtts.batches.recordings import open_recordings
-from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.errors import CacheError, CorpusError, PlanError
+from tests.cache.sabotage import sabotage_workers
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 SIZES = {"max_mel_frames": 100, "max_text_length": 30, "batch_size": 3, "seed": 5}
 
@@ -36,7 +35,7 @@ def config(corpus, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cache(config):
-    return open_cache(prepare_corpus(config).folder)
+    return prepare_cache(config)
 
 
 def with_changes(config, **changes):
@@ -169,7 +168,7 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
     )
     config = tiny_config(train_data=str(tmp_path), preprocessing_mode="runtime")
     table = open_recordings(config)
-    prepared = prepare_corpus(config)
+    cache = prepare_cache(config)
     assert {one.id: one.reason for one in table.rejections} == {
         "silent": "silent",
         "blip": "too short",
@@ -179,8 +178,7 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
         "mute": "empty text",
         "unspeakable": "text cannot be spoken",
     }
-    assert set(table.rejections) == set(prepared.rejections)
-    cache = open_cache(prepared.folder)
+    assert set(table.rejections) == set(cache.report.rejections)
     lengths = dict(zip(cache.ids, cache.frame_counts.tolist(), strict=True))
     assert dict(zip(table.ids, table.frame_counts.tolist(), strict=True)) == lengths
     assert table.rejection_report()[0].startswith("7 ")

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from cache_builder import build_cache, settings
 
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.format import HEADER_NAME, CacheSettings, open_cache
 from myxtts.errors import CacheError
+from tests.cache.cache_builder import build_cache, settings
 
 
 def test_a_written_record_is_read_back(tmp_path):

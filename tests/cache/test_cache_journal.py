@@ -7,31 +7,29 @@ import time
 
 import numpy as np
 import pytest
-from cache_builder import append_clip, build_cache, made_up_clip, settings
-from full_disk import largest_file
 
 from myxtts.cache.format import open_cache
-from myxtts.cache.journal import ENTRY_BYTES, RecordWriter
+from myxtts.cache.journal import ENTRY_BYTES, open_records
 from myxtts.cache.writer import JOURNAL_NAME, LOCK_NAME, cache_lock
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import write_atomically
+from tests.cache.cache_builder import append_clip, build_cache, made_up_clip, settings
+from tests.cache.full_disk import largest_file
 
 SYMBOLS = ["<pad>", "<blank>", "a"]
 
 
 def write_clips(folder, numbers, base=None):
-    writer = RecordWriter(folder, settings(), base)
-    writer.start(SYMBOLS)
-    for number in numbers:
-        append_clip(writer, number)
-    writer.close()
+    with open_records(folder, settings(), base) as writer:
+        writer.start(SYMBOLS)
+        for number in numbers:
+            append_clip(writer, number)
     return writer
 
 
 def recover(folder, base=None):
-    writer = RecordWriter(folder, settings(), base)
-    writer.close()
-    return writer
+    with open_records(folder, settings(), base) as writer:
+        return writer
 
 
 def test_journalled_records_are_taken_over(tmp_path):
@@ -68,9 +66,8 @@ def test_a_torn_tail_of_the_data_is_cut_off(tmp_path):
 
 def test_the_journal_of_other_settings_is_not_taken_over(tmp_path):
     write_clips(tmp_path, range(2))
-    writer = RecordWriter(tmp_path, settings(loudness_db=None), None)
-    writer.close()
-    assert len(writer.recovered) == 0
+    with open_records(tmp_path, settings(loudness_db=None), None) as writer:
+        assert len(writer.recovered) == 0
 
 
 def test_a_journal_that_continued_an_older_generation_is_not_taken_over(tmp_path):
@@ -91,14 +88,13 @@ def test_records_appended_to_a_published_cache_leave_it_as_it_was(tmp_path):
 
 
 def test_a_full_disk_cuts_the_torn_record_and_keeps_the_others(tmp_path):
-    writer = RecordWriter(tmp_path, settings(), None)
-    writer.start(SYMBOLS)
-    append_clip(writer, 0)
-    append_clip(writer, 1)
-    rows = writer.num_rows
-    with largest_file(rows * 320 + 500), pytest.raises(CacheError, match="disk is full"):
-        append_clip(writer, 2)
-    writer.close()
+    with open_records(tmp_path, settings(), None) as writer:
+        writer.start(SYMBOLS)
+        append_clip(writer, 0)
+        append_clip(writer, 1)
+        rows = writer.num_rows
+        with largest_file(rows * 320 + 500), pytest.raises(CacheError, match="disk is full"):
+            append_clip(writer, 2)
     assert (tmp_path / "frames-1.f32").stat().st_size == rows * 320
     assert len(recover(tmp_path).recovered) == 2
 
@@ -109,20 +105,19 @@ def test_a_full_disk_while_publishing_leaves_the_old_cache(tmp_path):
     with largest_file(100), pytest.raises(OSError, match="File too large"):
         write_atomically(tmp_path / "cache.json", bytes(1000))
     assert open_cache(tmp_path).content_id == before.content_id
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob(".*.partial"))
 
 
 def test_only_the_tokens_are_written_when_only_the_text_changed(tmp_path):
-    writer = RecordWriter(tmp_path, settings(), None)
-    writer.start(SYMBOLS)
-    first = append_clip(writer, 0)
-    rows = writer.num_rows
-    kept = {
-        name: first[name]
-        for name in ("key", "source_bytes", "source_mtime_ns", "source_hash", "frame_start", "frame_count")
-    }
-    second = writer.append(kept | {"text_hash": 99}, None, np.array([2, 2, 2]))
-    writer.close()
+    with open_records(tmp_path, settings(), None) as writer:
+        writer.start(SYMBOLS)
+        first = append_clip(writer, 0)
+        rows = writer.num_rows
+        kept = {
+            name: first[name]
+            for name in ("key", "source_bytes", "source_mtime_ns", "source_hash", "frame_start", "frame_count")
+        }
+        second = writer.append(kept | {"text_hash": 99}, None, np.array([2, 2, 2]))
     assert writer.num_rows == rows
     assert second["frame_start"] == first["frame_start"]
     assert second["token_start"] > first["token_start"]

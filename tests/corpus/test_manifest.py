@@ -5,14 +5,8 @@ import os
 
 import pytest
 
-from myxtts.corpus.manifest import (
-    Rejection,
-    is_held_out,
-    read_corpus,
-    read_splits,
-    summarise_rejections,
-    write_rejected_csv,
-)
+from myxtts.corpus.manifest import is_held_out, read_manifest, read_splits
+from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
 from myxtts.errors import CorpusError
 
 
@@ -37,7 +31,7 @@ def reasons(manifest):
 
 
 def test_two_columns_are_id_and_text(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\nb|Two, and more.\n"), "fr")
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\nb|Two, and more.\n"), "fr")
     assert texts(manifest) == {"a": "One.", "b": "Two, and more."}
     first = manifest.utterances[0]
     assert (first.path, first.language, first.speaker) == (tmp_path.resolve() / "wavs" / "a.wav", "fr", "speaker")
@@ -45,7 +39,7 @@ def test_two_columns_are_id_and_text(tmp_path):
 
 
 def test_the_normalised_column_is_preferred_where_it_is_filled(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|Dr. X|Doctor X\nb|Plain|\n"))
+    manifest = read_manifest(make_corpus(tmp_path, "a|Dr. X|Doctor X\nb|Plain|\n"))
     assert texts(manifest) == {"a": "Doctor X", "b": "Plain"}
 
 
@@ -63,13 +57,13 @@ def test_the_normalised_column_is_preferred_where_it_is_filled(tmp_path):
     ],
 )
 def test_byte_order_mark_line_ends_headers_and_blank_lines(tmp_path, content):
-    manifest = read_corpus(make_corpus(tmp_path, content))
+    manifest = read_manifest(make_corpus(tmp_path, content))
     assert list(texts(manifest).values()) == ["One.", "Two."]
     assert manifest.rejected == ()
 
 
 def test_speaker_and_language_are_columns_of_the_header_in_any_order(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "speaker|id|language|text\nx|a|es|Uno\n|b||Two\n"), "en")
+    manifest = read_manifest(make_corpus(tmp_path, "speaker|id|language|text\nx|a|es|Uno\n|b||Two\n"), "en")
     assert [(each.speaker, each.language, each.text) for each in manifest.utterances] == [
         ("x", "es", "Uno"),
         ("speaker", "en", "Two"),
@@ -77,7 +71,7 @@ def test_speaker_and_language_are_columns_of_the_header_in_any_order(tmp_path):
 
 
 def test_quotation_marks_and_line_separators_belong_to_the_text(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, 'a|"Well," he said\nb|one\u2028two\n'))
+    manifest = read_manifest(make_corpus(tmp_path, 'a|"Well," he said\nb|one\u2028two\n'))
     assert texts(manifest) == {"a": '"Well," he said', "b": "one\u2028two"}
 
 
@@ -85,14 +79,14 @@ def test_quotation_marks_and_line_separators_belong_to_the_text(tmp_path):
 @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.OGG", "a.opus", "a.mp3", "a.unknown"])
 @pytest.mark.parametrize("clip", ["a", "a.wav", "./a.mp3"])
 def test_recordings_are_found_wherever_they_lie(tmp_path, place, name, clip):
-    manifest = read_corpus(make_corpus(tmp_path, f"{clip}|One.\n", [name], place))
+    manifest = read_manifest(make_corpus(tmp_path, f"{clip}|One.\n", [name], place))
     assert manifest.utterances[0].path == (tmp_path / place / name).resolve()
     assert manifest.utterances[0].id in ("a", "./a")
 
 
 def test_ids_may_name_subfolders_and_hold_dots(tmp_path):
     audio = ["x/one.wav", "y/one.wav", "v1.2.wav"]
-    manifest = read_corpus(make_corpus(tmp_path, "x/one|X\ny/one|Y\nv1.2|Dots\n", audio))
+    manifest = read_manifest(make_corpus(tmp_path, "x/one|X\ny/one|Y\nv1.2|Dots\n", audio))
     assert [str(each.path.relative_to(tmp_path.resolve())) for each in manifest.utterances] == [
         "wavs/x/one.wav",
         "wavs/y/one.wav",
@@ -101,17 +95,17 @@ def test_ids_may_name_subfolders_and_hold_dots(tmp_path):
 
 
 def test_a_name_that_two_subfolders_have_is_not_guessed(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "one|Which?\nb|Two\n", ["x/one.wav", "y/one.wav", "b.wav"]))
+    manifest = read_manifest(make_corpus(tmp_path, "one|Which?\nb|Two\n", ["x/one.wav", "y/one.wav", "b.wav"]))
     assert reasons(manifest) == {"one": "missing"}
 
 
 def test_accents_written_as_two_characters_are_found(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "caf\u00e9|Un.\n", ["cafe\u0301.wav"]))
+    manifest = read_manifest(make_corpus(tmp_path, "caf\u00e9|Un.\n", ["cafe\u0301.wav"]))
     assert len(manifest.utterances) == 1
 
 
 def test_the_text_file_beside_a_recording_is_not_taken_for_it(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\n", ["a.txt", "a.flac", "a.json"]))
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\n", ["a.txt", "a.flac", "a.json"]))
     assert manifest.utterances[0].path.name == "a.flac"
 
 
@@ -137,7 +131,7 @@ def test_every_defect_is_rejected_with_its_reason(tmp_path):
     ]
     folder = make_corpus(tmp_path / "corpus", b"\n".join(lines), ["a.wav", "b.wav", "c.wav", "d.wav", "noise.wav"])
     os.symlink(outside, folder / "wavs" / "linked.wav")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert texts(manifest) == {"a": "Good, déjà vu."}
     assert sorted((each.id, each.reason) for each in manifest.rejected) == sorted(
         [
@@ -160,7 +154,7 @@ def test_every_defect_is_rejected_with_its_reason(tmp_path):
 
 
 def test_a_rejection_names_file_and_line(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\nb|Two.\ngone|Three.\n"))
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\nb|Two.\ngone|Three.\n"))
     assert "metadata.csv:3" in manifest.rejected[0].detail
 
 
@@ -168,7 +162,7 @@ def test_a_linked_folder_that_leads_out_is_not_followed(tmp_path):
     elsewhere = make_corpus(tmp_path / "elsewhere", {}, ["b.wav"])
     folder = make_corpus(tmp_path / "corpus", "a|One.\nmore/b|Two.\n", ["a.wav"])
     os.symlink(elsewhere / "wavs", folder / "wavs" / "more")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert texts(manifest) == {"a": "One."}
     assert reasons(manifest) == {"more/b": "outside the folder"}
 
@@ -177,33 +171,33 @@ def test_links_within_the_folder_are_followed_and_loops_end(tmp_path):
     folder = make_corpus(tmp_path, "b|Two.\n", ["a.wav"])
     os.symlink(folder / "wavs" / "a.wav", folder / "wavs" / "b.wav")
     os.symlink(folder / "wavs", folder / "wavs" / "again")
-    assert texts(read_corpus(folder)) == {"b": "Two."}
+    assert texts(read_manifest(folder)) == {"b": "Two."}
 
 
 def test_text_that_merely_begins_with_a_bracket_is_speech(tmp_path):
-    assert len(read_corpus(make_corpus(tmp_path, "a|[One] and two [three]\n")).utterances) == 1
+    assert len(read_manifest(make_corpus(tmp_path, "a|[One] and two [three]\n")).utterances) == 1
 
 
 @pytest.mark.parametrize("content", ["", "id|text\n", "gone|Nothing there.\n", b"\xff\xfe\x00a|x\n"])
 def test_nothing_usable_is_an_error_that_says_what_was_found(tmp_path, content):
     with pytest.raises(CorpusError, match="No usable clip"):
-        read_corpus(make_corpus(tmp_path, content))
+        read_manifest(make_corpus(tmp_path, content))
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match="does not exist"):
-        read_corpus(tmp_path / "nowhere")
+        read_manifest(tmp_path / "nowhere")
 
 
 def test_a_folder_of_no_known_kind_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match=r"No corpus was recognized.*metadata\.csv"):
-        read_corpus(tmp_path)
+        read_manifest(tmp_path)
 
 
 def test_licence_and_attribution_are_kept(tmp_path):
     files = {"metadata.csv": "a|One.\n", "LICENSE.txt": "CC-BY", "ATTRIBUTION.md": "By A."}
-    manifest = read_corpus(make_corpus(tmp_path, files))
-    assert (manifest.licence, manifest.attribution) == ("CC-BY", "By A.")
+    manifest = read_manifest(make_corpus(tmp_path, files))
+    assert (manifest.license, manifest.attribution) == ("CC-BY", "By A.")
 
 
 def many(count, start=0):
@@ -211,7 +205,7 @@ def many(count, start=0):
 
 
 def ids(folder, split, **arguments):
-    return {each.id for each in read_corpus(folder, split=split, **arguments).utterances}
+    return {each.id for each in read_manifest(folder, split=split, **arguments).utterances}
 
 
 def test_the_split_is_complete_disjoint_and_of_the_share_asked_for(tmp_path):
@@ -251,7 +245,7 @@ def test_with_metadata_and_an_evaluation_list_the_rest_trains(tmp_path):
 
 def test_a_clip_in_both_lists_is_not_trained_on(tmp_path):
     files = {"metadata_train.csv": "a|One.\nb|Two.\n", "metadata_eval.csv": "b.wav|Two.\n"}
-    manifest = read_corpus(make_corpus(tmp_path, files), split="train")
+    manifest = read_manifest(make_corpus(tmp_path, files), split="train")
     assert texts(manifest) == {"a": "One."}
     assert reasons(manifest) == {"b": "duplicate id"}
 
@@ -276,8 +270,8 @@ def test_both_splits_at_once_are_those_of_two_readings(tmp_path, files, has_othe
     folder = make_corpus(tmp_path / "corpus", files, audio)
     other = make_corpus(tmp_path / "other", "c|Three.\n", ["c.wav"]) if has_other else None
     assert read_splits(folder, "en", 0.2, other) == (
-        read_corpus(folder, "en", "train", 0.2, other),
-        read_corpus(folder, "en", "validation", 0.2, other),
+        read_manifest(folder, "en", "train", 0.2, other),
+        read_manifest(folder, "en", "validation", 0.2, other),
     )
 
 
@@ -301,5 +295,5 @@ def test_rejections_are_written_as_csv(tmp_path):
 
 def test_rejections_are_summarised_on_one_line_by_reason():
     rejections = [Rejection(str(number), "", reason) for number, reason in enumerate(["silent", "missing", "silent"])]
-    assert summarise_rejections(rejections) == "3 rejected: silent 2, missing 1"
-    assert summarise_rejections([]) == "nothing rejected"
+    assert summarize_rejections(rejections) == "3 rejected: silent 2, missing 1"
+    assert summarize_rejections([]) == "nothing rejected"

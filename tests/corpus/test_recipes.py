@@ -13,7 +13,7 @@ import pytest
 
 from myxtts.audio.files import probe_audio, read_audio, write_audio
 from myxtts.corpus.asterisk import spoken_text
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import build_asterisk_corpus, build_folder_corpus, bundled_corpus
 from myxtts.errors import CorpusError
 
@@ -23,7 +23,7 @@ def words(text):
 
 
 def test_the_bundled_corpus_lists_563_prompts_of_one_speaker():
-    manifest = read_corpus(bundled_corpus(), split="all")
+    manifest = read_manifest(bundled_corpus(), split="all")
     assert len(manifest.utterances) + len(manifest.rejected) == 563
     assert {each.reason for each in manifest.rejected} == {"not speech"}
     assert len(manifest.rejected) == 12  # ten silences and two beeps
@@ -39,8 +39,8 @@ def test_the_bundled_corpus_is_25_minutes_at_16_khz_in_10_mb():
 
 
 def test_the_held_out_list_has_60_sentences_that_training_never_sees():
-    train = read_corpus(bundled_corpus(), split="train").utterances
-    held_out = read_corpus(bundled_corpus(), split="validation").utterances
+    train = read_manifest(bundled_corpus(), split="train").utterances
+    held_out = read_manifest(bundled_corpus(), split="validation").utterances
     assert len(held_out) == 60
     assert len(train) + len(held_out) == 551
     assert min(len(words(each.text)) for each in held_out) >= 4
@@ -48,8 +48,8 @@ def test_the_held_out_list_has_60_sentences_that_training_never_sees():
 
 
 def test_the_bundled_corpus_carries_licence_and_attribution():
-    manifest = read_corpus(bundled_corpus())
-    assert "CREATIVE COMMONS PUBLIC LICENSE" in manifest.licence
+    manifest = read_manifest(bundled_corpus())
+    assert "CREATIVE COMMONS PUBLIC LICENSE" in manifest.license
     assert "Allison Smith" in manifest.attribution
     assert "CC-BY-SA-3.0" in manifest.attribution
 
@@ -125,7 +125,7 @@ def make_tree(root, languages=("en", "es")):
 
 def check_two_languages(summary):
     assert (summary.clips, summary.clips_by_language, summary.speakers) == (3, {"en": 2, "es": 1}, ("Allison",))
-    manifest = read_corpus(summary.folder)
+    manifest = read_manifest(summary.folder)
     assert {each.id: (each.text, each.language, each.speaker) for each in manifest.utterances} == {
         "en_hello": ("Hello.", "en", "Allison"),
         "en_digits_1": ("one", "en", "Allison"),
@@ -140,7 +140,7 @@ def check_two_languages(summary):
         ("en_unwritten", "empty text"),
         ("es_mute", "empty text"),
     ]
-    assert "CC-BY-SA-3.0" in manifest.licence
+    assert "CC-BY-SA-3.0" in manifest.license
     assert "Allison Smith" in manifest.attribution
 
 
@@ -174,9 +174,9 @@ def test_prompts_as_ogg_with_sentences_held_out(tmp_path):
     summary = build_asterisk_corpus(
         tmp_path / "out", ["en"], sounds_root=root, audio_format="ogg", quality=0.3, held_out=5
     )
-    held_out = read_corpus(summary.folder, split="validation").utterances
+    held_out = read_manifest(summary.folder, split="validation").utterances
     assert [each.id for each in held_out] == [f"en_word{letter}" for letter in "acegi"]  # j is too long
-    assert len(read_corpus(summary.folder, split="train").utterances) == 5
+    assert len(read_manifest(summary.folder, split="train").utterances) == 5
     assert held_out[0].path.suffix == ".ogg"
 
 
@@ -264,7 +264,7 @@ def test_a_folder_of_pairs_becomes_a_corpus_in_place(tmp_path):
         "alone": "empty text",
         "broken": "not audio",
     }
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert {each.id: (each.text, each.language, each.speaker) for each in manifest.utterances} == {
         "one": ("Number one.", "fa", "me"),
         "sub/two": ("شماره دو", "fa", "me"),
@@ -276,7 +276,7 @@ def test_a_folder_of_pairs_becomes_a_corpus_elsewhere(tmp_path, copy_audio):
     source = make_pairs(tmp_path / "pairs")
     before = sorted(os.listdir(source))
     build_folder_corpus(source, tmp_path / "out", language="fa", copy_audio=copy_audio)
-    manifest = read_corpus(tmp_path / "out")
+    manifest = read_manifest(tmp_path / "out")
     assert {each.id for each in manifest.utterances} == {"one", "sub/two"}
     assert os.path.samefile(manifest.utterances[0].path, source / "one.wav") != copy_audio
     assert sorted(os.listdir(source)) == before
@@ -289,9 +289,9 @@ def test_subfolders_of_a_folder_of_pairs_are_speakers(tmp_path):
         (tmp_path / f"{name}.txt").write_text("Hello.")
     expected = {"anna/chapter/1": "anna", "anna/2": "anna", "ben/1": "ben", "3": "speaker"}
     (tmp_path / "notes.csv").write_text("who,what\n")
-    assert {each.id: each.speaker for each in read_corpus(tmp_path).utterances} == expected
+    assert {each.id: each.speaker for each in read_manifest(tmp_path).utterances} == expected
     assert build_folder_corpus(tmp_path, tmp_path / "out").speakers == ("anna", "ben", "speaker")
-    assert {each.id: each.speaker for each in read_corpus(tmp_path / "out").utterances} == expected
+    assert {each.id: each.speaker for each in read_manifest(tmp_path / "out").utterances} == expected
 
 
 def test_a_folder_of_pairs_in_another_script_is_an_error_with_the_flag(tmp_path):

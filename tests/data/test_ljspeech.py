@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tiny_corpus import make_corpus, tiny_config, write_metadata
 
 from myxtts.batch import Batch
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import ConfigError
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata
 
 CLIPS = 10
 

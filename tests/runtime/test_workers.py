@@ -3,14 +3,14 @@
 import errno
 
 import pytest
-from sabotage import sabotage_workers
-from tiny_corpus import make_corpus, tiny_config
 
-from myxtts.cache.location import worker_setup
+from myxtts.cache.worker import worker_setup
 from myxtts.errors import MyXTTSError
 from myxtts.runtime import workers as worker_pool
 from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import build_front_end
+from tests.cache.sabotage import sabotage_workers
+from tests.corpus.tiny_corpus import make_corpus, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def pool_of(workers):
 
 
 def numbers_done(pool, paths, chunk=2):
-    return sorted(number for number, head, _ in pool.run("audio", [[path, 16000] for path in paths], chunk))
+    return sorted(number for number, head, _ in pool.run("audio", [[path, 16000, None] for path in paths], chunk))
 
 
 def test_pipes_that_may_not_grow_keep_their_size(paths, monkeypatch):
