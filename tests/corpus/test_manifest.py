@@ -1,12 +1,13 @@
 """LJSpeech folders: every way of writing metadata.csv, every defect, and splits that never move a clip."""
 
-import csv
+import itertools
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from myxtts.corpus.manifest import is_held_out, read_manifest, read_splits
-from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
 from myxtts.errors import CorpusError
 
 
@@ -38,7 +39,7 @@ def test_two_columns_are_id_and_text(tmp_path):
     assert (manifest.layout, manifest.rejected) == ("LJSpeech", ())
 
 
-def test_the_normalised_column_is_preferred_where_it_is_filled(tmp_path):
+def test_the_normalized_column_is_preferred_where_it_is_filled(tmp_path):
     manifest = read_manifest(make_corpus(tmp_path, "a|Dr. X|Doctor X\nb|Plain|\n"))
     assert texts(manifest) == {"a": "Doctor X", "b": "Plain"}
 
@@ -75,13 +76,15 @@ def test_quotation_marks_and_line_separators_belong_to_the_text(tmp_path):
     assert texts(manifest) == {"a": '"Well," he said', "b": "one\u2028two"}
 
 
-@pytest.mark.parametrize("place", ["wavs", ".", "wavs/deep/er", "recordings"])
-@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.OGG", "a.opus", "a.mp3", "a.unknown"])
-@pytest.mark.parametrize("clip", ["a", "a.wav", "./a.mp3"])
-def test_recordings_are_found_wherever_they_lie(tmp_path, place, name, clip):
-    manifest = read_manifest(make_corpus(tmp_path, f"{clip}|One.\n", [name], place))
-    assert manifest.utterances[0].path == (tmp_path / place / name).resolve()
-    assert manifest.utterances[0].id in ("a", "./a")
+def test_recordings_are_found_in_any_subfolder_and_format(tmp_path):
+    subfolders = ("wavs", ".", "wavs/deep/er", "recordings")
+    names = ("a.wav", "a.flac", "a.OGG", "a.opus", "a.mp3", "a.unknown")
+    cases = itertools.product(subfolders, names, ("a", "a.wav", "./a.mp3"))
+    for number, (subfolder, name, clip) in enumerate(cases):
+        folder = make_corpus(tmp_path / str(number), f"{clip}|One.\n", [name], subfolder)
+        (found,) = read_manifest(folder).utterances
+        assert found.path == (folder / subfolder / name).resolve(), (subfolder, name, clip)
+        assert found.id in ("a", "./a")
 
 
 def test_ids_may_name_subfolders_and_hold_dots(tmp_path):
@@ -104,7 +107,7 @@ def test_accents_written_as_two_characters_are_found(tmp_path):
     assert len(manifest.utterances) == 1
 
 
-def test_the_text_file_beside_a_recording_is_not_taken_for_it(tmp_path):
+def test_the_text_file_next_to_a_recording_is_not_read_as_audio(tmp_path):
     manifest = read_manifest(make_corpus(tmp_path, "a|One.\n", ["a.txt", "a.flac", "a.json"]))
     assert manifest.utterances[0].path.name == "a.flac"
 
@@ -194,7 +197,7 @@ def test_a_folder_of_no_known_kind_is_an_error(tmp_path):
         read_manifest(tmp_path)
 
 
-def test_licence_and_attribution_are_kept(tmp_path):
+def test_license_and_attribution_are_kept(tmp_path):
     files = {"metadata.csv": "a|One.\n", "LICENSE.txt": "CC-BY", "ATTRIBUTION.md": "By A."}
     manifest = read_manifest(make_corpus(tmp_path, files))
     assert (manifest.license, manifest.attribution) == ("CC-BY", "By A.")
@@ -208,7 +211,7 @@ def ids(folder, split, **arguments):
     return {each.id for each in read_manifest(folder, split=split, **arguments).utterances}
 
 
-def test_the_split_is_complete_disjoint_and_of_the_share_asked_for(tmp_path):
+def test_the_split_is_complete_disjoint_and_of_the_fraction_asked_for(tmp_path):
     folder = make_corpus(tmp_path, many(2000), [f"clip{number}.wav" for number in range(2000)])
     train, validation = ids(folder, "train"), ids(folder, "validation")
     assert train | validation == ids(folder, "all")
@@ -222,12 +225,12 @@ def test_no_clip_changes_sides_when_others_are_added(tmp_path):
     assert ids(small, "validation") == ids(large, "validation") & ids(small, "all")
 
 
-def test_held_out_clips_are_a_function_of_the_id():
-    assert [is_held_out(f"clip{number}", 0.5) for number in range(8)] == [
-        is_held_out(f"clip{n}", 0.5) for n in range(8)
-    ]
-    assert is_held_out("x", 1.0)
-    assert not is_held_out("x", 0.0)
+@given(st.text(), st.floats(0, 1), st.floats(0, 1))
+def test_a_larger_fraction_holds_out_the_same_clips_and_more(clip_id, one, other):
+    smaller, larger = sorted((one, other))
+    assert is_held_out(clip_id, larger) or not is_held_out(clip_id, smaller)
+    assert is_held_out(clip_id, 1.0)
+    assert not is_held_out(clip_id, 0.0)
 
 
 SPLIT_FILES = {"metadata_train.csv": "a|One.\n", "metadata_eval.csv": "b|Two.\n"}
@@ -279,21 +282,3 @@ def test_a_held_out_list_with_nothing_usable_does_not_stop_training(tmp_path):
     train, validation = read_splits(make_corpus(tmp_path, SPLIT_FILES | {"metadata_eval.csv": "gone|Two.\n"}))
     assert texts(train) == {"a": "One."}
     assert (validation.utterances, reasons(validation)) == ((), {"gone": "missing"})
-
-
-def test_rejections_are_written_as_csv(tmp_path):
-    rejections = [Rejection("a", "wavs/a.wav", "silent", 'said "nothing", twice'), Rejection("ب", "", "empty text")]
-    write_rejected_csv(tmp_path / "rejected.csv", rejections)
-    with open(tmp_path / "rejected.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["id"], row["reason"], row["detail"]) for row in rows] == [
-        ("a", "silent", 'said "nothing", twice'),
-        ("ب", "empty text", ""),
-    ]
-    assert os.listdir(tmp_path) == ["rejected.csv"]
-
-
-def test_rejections_are_summarised_on_one_line_by_reason():
-    rejections = [Rejection(str(number), "", reason) for number, reason in enumerate(["silent", "missing", "silent"])]
-    assert summarize_rejections(rejections) == "3 rejected: silent 2, missing 1"
-    assert summarize_rejections([]) == "nothing rejected"

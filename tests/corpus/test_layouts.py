@@ -1,4 +1,4 @@
-"""VCTK, LibriTTS and Common Voice folders are recognised."""
+"""VCTK, LibriTTS and Common Voice folders are recognized."""
 
 import os
 
