@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Pyt
 
 from benchmarks.harness import print_table, write_json
 from myxtts.audio.files import read_audio
-from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError
 from myxtts.evaluation.metrics import SpeakerEncoder
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
     arguments = parser.parse_args()
     voice, encoder = Voice.load(arguments.voice), SpeakerEncoder()
-    source = read_source(DataConfig(train_data=str(arguments.data)))
+    source = read_corpus(DataConfig(train_data=str(arguments.data)))
     held_out = [one for one, is_held in zip(source.utterances, source.is_validation, strict=True) if is_held]
     speakers = sorted({one.speaker for one in held_out})
     references = {name: pick_reference([one for one in held_out if one.speaker == name]) for name in speakers}

@@ -17,8 +17,8 @@ from myxtts.audio.mel import mel_numpy
 from myxtts.batch import BatchShape
 from myxtts.batches.loader import FillFrames
 from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.errors import CacheError
 
 NOTICE = (
@@ -82,7 +82,7 @@ class PythonFrames:
 
 def find_recordings(table: ClipTable, config: DataConfig) -> PythonFrames:
     """The recordings of a prepared table's clips. Raises `CacheError` if one is no longer in the corpus."""
-    paths = {one.id: one.path for one in read_source(config).utterances}
+    paths = {one.id: one.path for one in read_corpus(config).utterances}
     missing = [clip_id for clip_id in table.ids if clip_id not in paths]
     if missing:
         raise CacheError(

@@ -18,11 +18,12 @@ from myxtts.audio.files import load_clip, probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
-from myxtts.cache.corpus_state import Source, read_source
-from myxtts.cache.location import ignore_progress, most_frequent_rate, worker_count, worker_setup
+from myxtts.cache.probing import most_frequent_rate
+from myxtts.cache.worker import worker_count, worker_setup
+from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
-from myxtts.corpus.manifest import summarise_rejections
-from myxtts.corpus.utterance import Rejection, Utterance
+from myxtts.corpus.corpus import Corpus, read_corpus
+from myxtts.corpus.utterance import Rejection, Utterance, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
 from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notices
@@ -61,6 +62,10 @@ class RecordingTable(ClipTable):
     config: DataConfig
     frames_path: None = None
     """There is no file of frames: this distinguishes the table from a prepared one."""
+    license: str = ""
+    """Text of the corpus's license file."""
+    attribution: str = ""
+    """Text of the corpus's attribution file."""
 
     @property
     def num_clips(self) -> int:
@@ -78,7 +83,7 @@ class RecordingTable(ClipTable):
             return []
         listed = [f"  {one.id}: {one.detail or one.reason}" for one in self.rejections[:LISTED_FILES]]
         rest = [f"  … and {len(self.rejections) - LISTED_FILES} more"] if len(self.rejections) > LISTED_FILES else []
-        return [summarise_rejections(self.rejections), *listed, *rest]
+        return [summarize_rejections(self.rejections), *listed, *rest]
 
     def clip_frames(self, clip: int) -> np.ndarray:
         """Log-mel of one clip, (frames, n_mels), read from its recording."""
@@ -95,7 +100,7 @@ def open_recordings(
 
     Raises `CorpusError` if a recording cannot be decoded by TensorFlow or no clip can be used.
     """
-    source = read_source(config, folder)
+    source = read_corpus(config, folder)
     rates = np.array([_rate(one.path) for one in source.utterances])
     sample_rate = most_frequent_rate(rates) if config.sample_rate == "auto" else config.sample_rate
     _refuse_undecodable([one for one in source.utterances if not _is_decodable(one.path, sample_rate)], sample_rate)
@@ -120,7 +125,7 @@ def open_recordings(
     )
     if not len(kept):
         raise CorpusError(
-            f"No clip of {source.folder} can be used: {summarise_rejections(rejected)}. The first: {rejected[0].detail}"
+            f"No clip of {source.folder} can be used: {summarize_rejections(rejected)}. The first: {rejected[0].detail}"
         )
     utterances = [source.utterances[index] for index in kept]
     token_counts = np.array([len(encoded[index]) for index in kept], np.int32)
@@ -147,11 +152,13 @@ def open_recordings(
         rejections=(*source.rejections, *rejected),
         notices=(*letters_notices(config.text_symbols, front_end.kind), *source.notices),
         config=config,
+        license=source.license,
+        attribution=source.attribution,
     )
 
 
 def _frame_counts(
-    source: Source, sample_rate: int, failures: dict[int, Failure], pool: WorkerPool, progress: Progress
+    source: Corpus, sample_rate: int, failures: dict[int, Failure], pool: WorkerPool, progress: Progress
 ) -> np.ndarray:
     """int32 (utterances,): frames of each clip; recordings that cannot be used have 0 and are added to `failures`."""
     frames = np.zeros(len(source.utterances), np.int32)

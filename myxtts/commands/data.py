@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import Any
 
@@ -47,9 +48,9 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
 
 
 def run_corpus(arguments: argparse.Namespace) -> int:
-    """Write a corpus and print a summary of it."""
-    from myxtts.corpus.manifest import summarise_rejections
+    """Write a corpus and say what is in it."""
     from myxtts.corpus.recipes import build_asterisk_corpus, build_folder_corpus
+    from myxtts.corpus.utterance import summarize_rejections
 
     if arguments.recipe == "asterisk":
         languages = [name.strip() for name in arguments.languages.split(",") if name.strip()]
@@ -71,7 +72,7 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     for notice in summary.notices:
         print_line(notice)
     if summary.rejected:
-        print_line(f"{summarise_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
+        print_line(f"{summarize_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
 
 
@@ -82,17 +83,25 @@ def configure_prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run_prepare(arguments: argparse.Namespace) -> int:
-    """Update the cache of a corpus and print a summary."""
-    from myxtts.cache.prepare import prepare_corpus
+    """Bring the cache of a corpus up to date."""
+    from myxtts.batches.plan import describe_sound, plan_kind, resolved_max_mel_frames, usable_clips
+    from myxtts.cache.prepare import prepare_cache
+    from myxtts.corpus.utterance import summarize_rejections, write_rejected_csv
 
     config = config_of(arguments).data
     try:
         with open_progress() as progress:
-            report = prepare_corpus(config, progress=progress, announce=progress.announce, retry=arguments.retry)
+            cache = prepare_cache(config, progress=progress, announce=progress.announce, retry=arguments.retry)
     except KeyboardInterrupt:
         sys.stderr.write("Finished clips are kept: the next `myxtts prepare` continues from there.\n")
         raise
+    report = cache.report
     outcome = report.outcome
+    max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
+    _, too_long = usable_clips(cache, config.max_text_length, max_mel_frames)
+    rejections = (*report.rejections, *too_long)
+    if too_long and os.access(report.rejected_path, os.W_OK):
+        write_rejected_csv(report.rejected_path, rejections)
     done = {
         "added": outcome.added,
         "changed": outcome.changed,
@@ -101,15 +110,15 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         "unchanged": outcome.kept,
     }
     print_line(
-        f"{report.clips} clips, {report.speech_seconds / 60:.1f} minutes at {report.sample_rate} Hz, "
-        f"{report.validation_clips} held out, in {report.elapsed_seconds:.1f} s"
+        f"{cache.num_clips} clips, {cache.speech_seconds / 60:.1f} minutes at {cache.mel.sample_rate} Hz, "
+        f"{int(cache.is_validation.sum())} held out, in {report.elapsed_seconds:.1f} s"
     )
-    print_line(report.sound)
+    print_line(describe_sound(cache, config, report.recorded_rates))
     print_line(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         print_line(f"{outcome.recovered} of them were finished by an earlier, interrupted run")
-    if report.rejections:
-        print_line(f"{report.summary_of_rejections()} ({report.rejected_path})")
+    if rejections:
+        print_line(f"{summarize_rejections(rejections)} ({report.rejected_path})")
     if outcome.failed:
         print_line(
             f"{len(outcome.failed)} of them may be usable (caused by the disk, the memory or a killed process): "
@@ -118,7 +127,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
     if report.unknown_symbols:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in [*report.unknown_symbols.items()][:SHOWN_SYMBOLS])
         print_line(f"characters without a symbol: {shown}")
-    print_line(f"cache: {report.folder}")
+    print_line(f"cache: {cache.folder}")
     return 0
 
 
@@ -129,9 +138,8 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Check every record of a cache; repair it with --fix."""
-    from myxtts.cache.location import find_cache
-    from myxtts.cache.verify import verify_and_fix_cache
+    """Check every record of a cache, and repair it with --fix."""
+    from myxtts.cache.verify import find_cache, verify_and_fix_cache
 
     config = config_of(arguments).data
     with open_progress() as progress:
@@ -181,20 +189,18 @@ def run_stats(arguments: argparse.Namespace) -> int:
     """Print the statistics of a corpus and the settings that fit it; clips that are not prepared yet are prepared first."""
     from rich.console import Console
 
-    from myxtts.cache.format import open_cache
-    from myxtts.cache.prepare import prepare_corpus
-    from myxtts.cache.statistics import (
+    from myxtts.batches.statistics import (
         get_statistics,
         histogram_lines,
         save_histograms,
         settings_to_paste,
         subset_clips,
     )
+    from myxtts.cache.prepare import prepare_cache
 
     config = config_of(arguments).data
     with open_progress() as progress:
-        report = prepare_corpus(config, progress=progress, announce=progress.announce)
-    cache = open_cache(report.folder)
+        cache = prepare_cache(config, progress=progress, announce=progress.announce)
     statistics = get_statistics(cache, config, arguments.subset)
     clips = subset_clips(cache, arguments.subset)
     console = Console(file=sys.stdout)

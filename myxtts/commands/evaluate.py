@@ -194,14 +194,14 @@ def _choose_sentences(
 
 
 def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | None) -> tuple[Sentence, ...]:
-    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.errors import EvaluationError
     from myxtts.evaluation.sentence_sets import choose_held_out, sentences_of
 
     folder = data if data is not None else bundled_corpus()
-    own_split = sentences_of(read_corpus(folder, language, split="validation").utterances)
-    everything = sentences_of(read_corpus(folder, language, split="all").utterances) if split is not None else ()
+    own_split = sentences_of(read_manifest(folder, language, split="validation").utterances)
+    everything = sentences_of(read_manifest(folder, language, split="all").utterances) if split is not None else ()
     sentences = choose_held_out(everything, own_split, split)
     if not sentences:
         raise EvaluationError(f"{folder} has no held-out sentences. Expected some in metadata_eval.csv, or more clips.")

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.batches.feed import open_feed
-from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import write_wav_corpus
 from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
 from myxtts.training.corpus import TrainingCorpus, open_corpus
@@ -136,7 +136,7 @@ def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float =
 def _write_wavs(config: XTTSConfig, folder: Path) -> None:
     """Some usable clips of the corpus as 16-bit WAV at its rate, which all ways can read, with their texts."""
     corpus = open_corpus(dataclasses.replace(config.data, preprocessing_mode="precompute"), config.training)
-    paths = {one.id: one.path for one in read_source(config.data).utterances}
+    paths = {one.id: one.path for one in read_corpus(config.data).utterances}
     chosen = corpus.plan.clips[corpus.plan.frame_counts <= FRAMES // 2][:CLIPS].tolist()
     clips = ((paths[corpus.cache.ids[clip]], corpus.cache.texts[clip]) for clip in chosen)
     write_wav_corpus(folder, clips, corpus.cache.mel.sample_rate)

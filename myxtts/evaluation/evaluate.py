@@ -17,7 +17,7 @@ import numpy as np
 
 from myxtts.audio.files import level_loudness, read_audio, resample, trim_silence
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.corpus.manifest import Utterance
+from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.judge import METRICS, ClipRows, Figure, Judge, JudgedClip, Progress, Share, clip_shares, measure
 from myxtts.evaluation.metrics import CHARACTERS_PER_SECOND, speaking_rate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.corpus.manifest import Utterance
+from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit

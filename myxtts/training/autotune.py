@@ -250,8 +250,8 @@ def tune(
     """The configuration with what was `auto` chosen by measurement. `reopen` gives the corpus with another batch size."""
     data = config.data
     folder = Path(config.training.checkpoint_dir)
-    if corpus.report is not None and os.access(corpus.report.folder.parent, os.W_OK):
-        folder = corpus.report.folder.parent
+    if corpus.report is not None and os.access(corpus.cache.folder.parent, os.W_OK):
+        folder = corpus.cache.folder.parent
     facts = machine_facts() | {
         "corpus": corpus.cache.content_id,
         "model": dataclasses.asdict(config.model),

@@ -11,11 +11,12 @@ import numpy as np
 from myxtts.batches.plan import Plan, plan_corpus
 from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
 from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.format import Cache, open_cache
-from myxtts.cache.location import ignore_progress
-from myxtts.cache.prepare import PrepareReport, prepare_corpus, summarise_rejections
+from myxtts.cache.format import Cache
+from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
+from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
+from myxtts.corpus.utterance import summarize_rejections
 from myxtts.models.spec import ModelSpec
 
 STATISTICS_ROWS = 500_000
@@ -67,14 +68,25 @@ def open_corpus(
     cache, report = _opened(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
-        cache, data, seed=training.seed, replicas=replicas, batch_size=batch_size, data_folder=data_folder
+        cache,
+        data,
+        seed=training.seed,
+        replicas=replicas,
+        batch_size=batch_size,
+        recorded_rates=None if report is None else report.recorded_rates,
+        data_folder=data_folder,
     )
-    if report is None:
-        set_aside, sound = summarise_rejections((*cache.rejections, *planned.dropped)), planned.sound
-    else:
-        set_aside, sound = report.summary_of_rejections(), report.sound
+    rejections = cache.rejections if report is None else report.rejections
+    set_aside = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
-        cache, planned.training, planned.validation, planned.max_mel_frames, data_folder, sound, set_aside, report
+        cache,
+        planned.training,
+        planned.validation,
+        planned.max_mel_frames,
+        data_folder,
+        planned.sound,
+        set_aside,
+        report,
     )
 
 
@@ -90,8 +102,8 @@ def _opened(
         return recordings, None
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
-    report = prepare_corpus(data, progress=progress, announce=announce)
-    return open_cache(report.folder), report
+    cache = prepare_cache(data, progress=progress, announce=announce)
+    return cache, cache.report
 
 
 def mel_statistics(cache: ClipTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.audio.mel import MelSpec, voice_rate
-from myxtts.cache.location import with_prepared_language
+from myxtts.cache.prepared_language import with_prepared_language
 from myxtts.cache.writer import ignore_line
 from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config

@@ -107,7 +107,7 @@ class XTTSTrainer:
             self.config, self.corpus = open_tuned_corpus(config, self.hardware, self.display.line, progress)
         config = self.config
         spec = self.corpus.model_spec(config.model)
-        self.facts = corpus_facts(spec, self.corpus.cache, config.data, self.corpus.data_folder)
+        self.facts = corpus_facts(spec, self.corpus.cache, config.data)
         self.plan_fingerprint = self.corpus.plan.fingerprint(self.corpus.cache.content_id)
         saved, self.progress = find_run(
             self.folder,

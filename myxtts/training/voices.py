@@ -13,10 +13,9 @@ import tensorflow as tf
 
 from myxtts.audio.files import write_audio
 from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.corpus_state import SAME_ID_PREFIX
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
-from myxtts.corpus.manifest import read_notices
+from myxtts.corpus.corpus import SAME_ID_PREFIX
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
@@ -89,9 +88,8 @@ REFERENCES_PER_BATCH = 64
 """Clips that go through the speaker encoder together."""
 
 
-def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig, data_folder: Path) -> dict[str, Any]:
+def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig) -> dict[str, Any]:
     """Everything that a voice needs to know of its corpus; saved with every checkpoint."""
-    licence, attribution = read_notices(data_folder)
     return {
         "model": spec.to_dict(),
         "mel": cache.mel.to_dict(),
@@ -104,8 +102,8 @@ def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig, data_fol
         "loudness_db": config.loudness_db,
         # Sentences as long as those of training, and no longer than is pleasant; symbols are a little more than characters.
         "max_characters": max(10, min(180, config.max_text_length - 20)),
-        "licence": licence,
-        "attribution": attribution,
+        "licence": cache.license,
+        "attribution": cache.attribution,
         "content_id": cache.content_id,
         "training_split": asdict(_split_of(cache, has_own_folder=config.val_data is not None)),
     }

@@ -10,8 +10,7 @@ from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.batches.feed import open_feed, open_reader, validation_batches
 from myxtts.batches.on_the_fly import trimmed_and_leveled
 from myxtts.batches.plan import build_plan
-from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import open_recordings
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import PlanError
@@ -36,7 +35,7 @@ def table(config):
 
 
 def test_clips_decoded_while_training_are_those_of_the_cache(table, config):
-    cache = open_cache(prepare_corpus(config).folder)
+    cache = prepare_cache(config)
     plan = build_plan("fixed", table.frame_counts, table.token_counts, **SIZES)
     indices = {clip_id: index for index, clip_id in enumerate(cache.ids)}
     for batch in validation_batches(table, plan, config):

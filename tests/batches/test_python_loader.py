@@ -5,8 +5,7 @@ import pytest
 
 from myxtts.batches.feed import open_reader
 from myxtts.batches.plan import build_plan
-from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.errors import CacheError
 from tests.batches.made_up_table import first_fields, operations_of
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
@@ -30,7 +29,7 @@ def configs(corpus, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cache(configs):
-    return open_cache(prepare_corpus(configs[0]).folder)
+    return prepare_cache(configs[0])
 
 
 @pytest.mark.parametrize("kind", ["packed", "fixed", "dynamic"])
@@ -59,7 +58,7 @@ def test_a_clip_that_is_gone_is_an_error(cache, tmp_path):
 def test_a_recording_that_changed_is_an_error(tmp_path):
     make_corpus(tmp_path, count=2)
     config = tiny_config(train_data=str(tmp_path), cache_dir=str(tmp_path / "cache"), use_tf_native_loading=False)
-    cache = open_cache(prepare_corpus(config).folder)
+    cache = prepare_cache(config)
     plan = build_plan("fixed", cache.frame_counts, cache.token_counts, **SIZES)
     frames = open_reader(cache, plan, config, plan.clips).python_frames
     first, second = (tmp_path / "wavs" / f"clip{index:03d}.wav" for index in range(2))

@@ -6,7 +6,7 @@ import soundfile
 
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import open_recordings
 from myxtts.errors import CorpusError
 from tests.cache.sabotage import sabotage_workers
@@ -56,7 +56,7 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
     )
     config = tiny_config(train_data=str(tmp_path), preprocessing_mode="runtime")
     table = open_recordings(config)
-    prepared = prepare_corpus(config)
+    prepared = prepare_cache(config).report
     assert {one.id: one.reason for one in table.rejections} == {
         "silent": "silent",
         "blip": "too short",

@@ -98,7 +98,7 @@ def test_an_interrupt_is_told_and_promises_to_continue(corpus, capsys, monkeypat
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("myxtts.cache.prepare.prepare_corpus", interrupt)
+    monkeypatch.setattr("myxtts.cache.prepare.prepare_cache", interrupt)
     assert main(["prepare", str(corpus), *OPTIONS]) == EXIT_INTERRUPTED
     assert "continues from there" in capsys.readouterr().err
 

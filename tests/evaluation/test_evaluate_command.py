@@ -119,12 +119,12 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
 
 def test_the_everyday_list_holds_100_sentences_of_at_most_300_characters_that_no_corpus_has():
     from myxtts.commands.evaluate import everyday_sentences
-    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.evaluation.metrics import comparable_text
 
     texts = [each.text for each in everyday_sentences()]
-    known = {comparable_text(each.text, "en") for each in read_corpus(bundled_corpus()).utterances}
+    known = {comparable_text(each.text, "en") for each in read_manifest(bundled_corpus()).utterances}
     assert len(set(texts)) == 100
     assert max(map(len, texts)) <= 300
     assert not known & {comparable_text(text, "en") for text in texts}

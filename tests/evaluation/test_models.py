@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.metrics import NaturalnessJudge, SpeakerEncoder, speaker_similarities
@@ -20,7 +20,7 @@ def skip_unless_installed(package):
 
 @pytest.fixture(scope="module")
 def clips():
-    return [read_audio(each.path) for each in read_corpus(bundled_corpus(), split="validation").utterances[:3]]
+    return [read_audio(each.path) for each in read_manifest(bundled_corpus(), split="validation").utterances[:3]]
 
 
 def test_a_lowered_voice_is_less_similar_than_the_speaker_herself(clips):

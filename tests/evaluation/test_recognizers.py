@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.metrics import count_errors, sum_errors
@@ -49,7 +49,7 @@ def test_a_command_that_fails_is_explained(command):
 
 def test_pocketsphinx_understands_recordings_alike_in_any_order_and_number_of_processes():
     pytest.importorskip("pocketsphinx")
-    utterances = read_corpus(bundled_corpus(), split="validation").utterances[:4]
+    utterances = read_manifest(bundled_corpus(), split="validation").utterances[:4]
     clips = [read_audio(each.path)[0] for each in utterances]
     clips.append(np.zeros(RATE, np.float32))
     heard = PocketsphinxRecogniser(workers=2).recognise(clips, RATE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config
 
@@ -12,7 +12,7 @@ def corpus(tmp_path_factory):
     """A dozen tones, prepared: two runs that start at once cannot both prepare them."""
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, 12)
-    prepare_corpus(small_config(folder, folder).data)
+    prepare_cache(small_config(folder, folder).data)
     return folder
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from myxtts.batches.plan import PLAN_KINDS
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of
@@ -25,7 +25,7 @@ def uneven_corpus(tmp_path_factory):
             folder / "wavs" / f"clip{number:03d}.wav", 0.5 + 0.07 * (number % 13), 200 + 10 * number, seed=number
         )
     write_metadata(folder, {f"clip{number:03d}": "one two" for number in range(CLIPS)})
-    prepare_corpus(small_config(folder, folder).data)
+    prepare_cache(small_config(folder, folder).data)
     return folder
 
 

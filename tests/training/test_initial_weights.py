@@ -6,7 +6,7 @@ import json
 import pytest
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.errors import ConfigError
@@ -57,7 +57,7 @@ def test_without_other_weights_the_defaults_are_settled(tmp_path):
 
 def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
     make_corpus(tmp_path / "corpus", 3)
-    prepare_corpus(tiny_config(language="de"), tmp_path / "corpus")
+    prepare_cache(tiny_config(language="de"), tmp_path / "corpus")
     data, lines = {"train_data": str(tmp_path / "corpus")}, []
     config = XTTSConfig(data=DataConfig(**data), training=TrainingConfig(checkpoint_dir=str(tmp_path / "run")))
     assert settle_start(config, announce=lines.append).data.language == "de"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.corpus.manifest import read_notices
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.voice import Voice
@@ -40,7 +40,8 @@ def test_a_licence_is_known_by_its_name(licence, attribution, name):
 
 def test_the_bundled_voice_has_the_terms_of_its_corpus_in_short_and_in_full():
     corpus: Path = bundled_corpus()
-    licence, attribution = read_notices(corpus)
+    manifest = read_manifest(corpus)
+    licence, attribution = manifest.license, manifest.attribution
     description = read_description(bundled_voice())
     assert description.licence == licence_name(licence, attribution) == "CC-BY-SA-3.0"
     assert description.attribution == attribution

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from cache_builder import build_cache
 
 from myxtts.audio.mel import MelSpec, num_frames
 from myxtts.batches.plan import (
@@ -15,8 +14,7 @@ from myxtts.batches.plan import (
     resolved_max_mel_frames,
     usable_clips,
 )
-from myxtts.cache.format import open_cache
-from myxtts.cache.statistics import (
+from myxtts.batches.statistics import (
     dropped_by,
     get_statistics,
     histogram_lines,
@@ -24,9 +22,11 @@ from myxtts.cache.statistics import (
     save_histograms,
     settings_to_paste,
 )
+from myxtts.cache.format import open_cache
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.errors import CorpusError
+from tests.cache.cache_builder import build_cache
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
-"""VCTK, LibriTTS and Common Voice folders are recognised."""
+"""VCTK, LibriTTS and Common Voice folders are recognized."""
 
 import os
 
 import pytest
 
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 
 
 def make_files(folder, files):
@@ -19,14 +19,14 @@ def described(manifest):
 
 
 def ids(folder, split):
-    return {each.id for each in read_corpus(folder, split=split).utterances}
+    return {each.id for each in read_manifest(folder, split=split).utterances}
 
 
 @pytest.mark.parametrize(
     ("audio_folder", "suffix"), [("wav48", ".wav"), ("wav48_silence_trimmed", "_mic1.flac"), ("wav", ".wav")]
 )
 def test_vctk(tmp_path, audio_folder, suffix):
-    manifest = read_corpus(
+    manifest = read_manifest(
         make_files(
             tmp_path,
             {
@@ -59,7 +59,7 @@ LIBRITTS = {
 
 
 def test_libritts(tmp_path):
-    manifest = read_corpus(make_files(tmp_path, LIBRITTS))
+    manifest = read_manifest(make_files(tmp_path, LIBRITTS))
     assert manifest.layout == "LibriTTS"
     assert described(manifest) == {
         "19_198_000000_000000": ("Doctor Who.", "19", "en"),
@@ -82,7 +82,7 @@ COMMON_VOICE = {
 
 
 def test_common_voice(tmp_path):
-    manifest = read_corpus(make_files(tmp_path, COMMON_VOICE))
+    manifest = read_manifest(make_files(tmp_path, COMMON_VOICE))
     assert manifest.layout == "Common Voice"
     assert described(manifest) == {"cv_fa_1": ("سلام", "x1", "fa"), "cv_fa_2": ("خوبی؟", "y2", "fa")}
     assert manifest.utterances[0].path == tmp_path.resolve() / "clips" / "cv_fa_1.mp3"
@@ -99,7 +99,7 @@ def test_common_voice_has_its_own_split(tmp_path):
 
 def test_common_voice_paths_cannot_leave_the_folder(tmp_path):
     files = COMMON_VOICE | {"validated.tsv": COMMON_VOICE["validated.tsv"] + "z\t../../etc/x.mp3\tبد\t0\tfa\n"}
-    manifest = read_corpus(make_files(tmp_path, files))
+    manifest = read_manifest(make_files(tmp_path, files))
     assert [each.reason for each in manifest.rejected] == ["outside the folder"]
 
 
@@ -108,13 +108,13 @@ def test_a_pipe_as_the_text_of_a_clip_is_rejected_without_waiting(tmp_path):
     files = {"txt/p1/p1_001.txt": "One.", "wav48/p1/p1_001.wav": "", "wav48/p1/p1_002.wav": ""}
     folder = make_files(tmp_path, files)
     os.mkfifo(folder / "txt/p1/p1_002.txt")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert [each.id for each in manifest.utterances] == ["p1_001"]
     assert "it is a pipe" in manifest.rejected[0].detail
 
 
 def test_a_recording_without_a_text_file_among_pairs_is_rejected(tmp_path):
-    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", "sub/b.flac": "", "cover.png": ""}))
+    manifest = read_manifest(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", "sub/b.flac": "", "cover.png": ""}))
     assert [each.id for each in manifest.utterances] == ["a"]
     assert [(each.id, each.path, each.reason, each.detail) for each in manifest.rejected] == [
         ("sub/b", "sub/b.flac", "empty text", "no .txt of the same name")
@@ -123,12 +123,12 @@ def test_a_recording_without_a_text_file_among_pairs_is_rejected(tmp_path):
 
 @pytest.mark.parametrize("stray", ["train.txt", "transcript.txt", "dev.txt"])
 def test_a_stray_text_file_does_not_hide_pairs(tmp_path, stray):
-    manifest = read_corpus(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", stray: "Recorded in May.\n"}))
+    manifest = read_manifest(make_files(tmp_path, {"a.wav": "", "a.txt": "One.", stray: "Recorded in May.\n"}))
     assert described(manifest) == {"a": ("One.", "speaker", "en")}
 
 
 def test_a_text_file_that_lists_clips_is_read_where_there_are_no_pairs(tmp_path):
-    manifest = read_corpus(make_files(tmp_path, {"wavs/a.wav": "", "transcripts.txt": "a|One.\n"}))
+    manifest = read_manifest(make_files(tmp_path, {"wavs/a.wav": "", "transcripts.txt": "a|One.\n"}))
     assert described(manifest) == {"a": ("One.", "speaker", "en")}
 
 
@@ -136,7 +136,7 @@ SUBFOLDERS = {"wavs/anna/a.wav": "", "wavs/ben/b.wav": ""}
 
 
 def test_subfolders_next_to_metadata_without_speakers_are_one_speaker_and_that_is_announced(tmp_path):
-    manifest = read_corpus(make_files(tmp_path, SUBFOLDERS | {"metadata.csv": "anna/a|One.\nben/b|Two.\n"}))
+    manifest = read_manifest(make_files(tmp_path, SUBFOLDERS | {"metadata.csv": "anna/a|One.\nben/b|Two.\n"}))
     assert {each.speaker for each in manifest.utterances} == {"speaker"}
     assert "count as one speaker" in manifest.notices[0]
     assert "(anna, ben)" in manifest.notices[0]
@@ -150,4 +150,4 @@ def test_subfolders_next_to_metadata_without_speakers_are_one_speaker_and_that_i
     ],
 )
 def test_nothing_is_announced_where_speakers_are_named_or_there_are_no_subfolders(tmp_path, files):
-    assert read_corpus(make_files(tmp_path, files)).notices == ()
+    assert read_manifest(make_files(tmp_path, files)).notices == ()

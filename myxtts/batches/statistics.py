@@ -1,4 +1,4 @@
-"""Statistics of a prepared corpus: opened cache and configuration in, a dict of plain numbers out.
+"""Statistics of a prepared corpus as plain numbers, and their histograms.
 
 Lengths, what each candidate limit would drop, how much of each plan's batches would be padding, and settings to paste.
 """
@@ -22,69 +22,26 @@ from myxtts.batches.plan import (
     resolved_max_mel_frames,
     usable_clips,
 )
-from myxtts.cache.changes import read_notes
 from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
+from myxtts.cache.rejection_memory import read_rejection_memory
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
-
-# MERGED: Histograms of lengths: numbers in, lines for a terminal or a PNG file out.
+from myxtts.runtime.atomic import cause_of, replacing
 
 BAR = "█"
 PARTS = " ▏▎▍▌▋▊▉█"
-
-
-def histogram_lines(lengths: np.ndarray, bins: int = 12, width: int = 40) -> list[str]:
-    """One line a bin: its range, a bar, its count."""
-    counts, edges = np.histogram(lengths, bins=min(bins, max(1, int(lengths.max() - lengths.min()))))
-    digits = len(str(int(edges[-1])))
-    lines = []
-    for count, low, high in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
-        eighths = round(8 * width * count / max(1, counts.max()))
-        if count and not eighths:
-            eighths = 1  # few clips are not none
-        bar = BAR * (eighths // 8) + (PARTS[eighths % 8] if eighths % 8 else "")
-        lines.append(f"{int(low):>{digits}}–{int(high):<{digits}} {bar:<{width}} {count}")
-    return lines
-
-
-def save_histograms(path: str | Path, charts: Mapping[str, np.ndarray]) -> None:
-    """A PNG with one histogram for each title; the median and the 99th percentile are marked."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6 * len(charts), 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(charts), squeeze=False)[0]
-    for axis, (title, lengths) in zip(axes, charts.items(), strict=True):
-        axis.hist(lengths, bins=40, color="#4878a8")
-        for share, style in ((50, "--"), (99, ":")):
-            value = float(np.percentile(lengths, share))
-            axis.axvline(value, color="#b04030", linestyle=style, label=f"{share} %: {value:.0f}")
-        axis.set(title=title, xlabel="length", ylabel="clips")
-        axis.legend()
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        figure.savefig(beside, format="png", dpi=100)
-        beside.replace(path)
-    except OSError as error:
-        raise CorpusError(f"The histogram cannot be written. Received: {path} ({error.strerror}).") from None
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 Subset = Literal["train", "validation", "all"]
 PERCENTILES = (50, 90, 95, 99)
 TEXT_CANDIDATES = (50, 100, 150, 200, 300, 400)
 MEL_CANDIDATES = (200, 400, 600, 800, 1000, 1200, 1600)
 BUCKET_COUNTS = (4, 8, 12)
 PLANNED_CLIPS = 20_000
-"""Plans of larger corpora are tried on a sample of this size: shares of padding do not change, minutes do."""
+"""Plans of larger corpora are tried on a sample of this size: the fraction of padding hardly changes, the time does."""
 
 
 def subset_clips(cache: ClipTable, subset: Subset) -> np.ndarray:
-    """Numbers of the clips of a subset, ascending."""
+    """Indices of the clips of a subset, ascending."""
     if subset == "all":
         return np.arange(cache.num_clips, dtype=np.int32)
     return np.flatnonzero(cache.is_validation == (subset == "validation")).astype(np.int32)
@@ -101,6 +58,7 @@ def get_statistics(cache: Cache, config: DataConfig, subset: Subset = "all") -> 
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))
     usable, _ = usable_clips(cache, config.max_text_length, max_mel_frames)
     usable = np.intersect1d(usable, clips)
+    memory = read_rejection_memory(cache)
     return {
         "clips": len(clips),
         "usable_clips": len(usable),
@@ -118,8 +76,8 @@ def get_statistics(cache: Cache, config: DataConfig, subset: Subset = "all") -> 
         },
         "padding_waste": padding_waste(cache, usable, config, max_mel_frames),
         "recommended": recommended_settings(tokens, frames),
-        "set_aside": dict(Counter(setback.reason for setback in _notes(cache).set_aside.values()).most_common()),
-        "unknown_symbols": _notes(cache).unknown_symbols(),
+        "set_aside": dict(Counter(each.reason for each in memory.rejected.values()).most_common()),
+        "unknown_symbols": memory.unknown_symbols(),
     }
 
 
@@ -130,7 +88,9 @@ def length_statistics(lengths: np.ndarray) -> dict[str, float | int]:
         "min": int(lengths.min()),
         "mean": float(lengths.mean()),
         "max": int(lengths.max()),
-        **{f"percentile_{share}": float(value) for share, value in zip(PERCENTILES, percentiles, strict=True)},
+        **{
+            f"percentile_{percentile}": float(value) for percentile, value in zip(PERCENTILES, percentiles, strict=True)
+        },
     }
 
 
@@ -140,7 +100,7 @@ def dropped_by(lengths: np.ndarray, candidates: Sequence[int]) -> dict[int, int]
 
 
 def padding_waste(cache: Cache, clips: np.ndarray, config: DataConfig, max_mel_frames: int) -> dict[str, float]:
-    """Plan → share of its frames that would be padding (a fraction); empty without a usable clip."""
+    """Plan → fraction of its frames that would be padding; empty without a usable clip."""
     if not len(clips):
         return {}
     chosen = np.sort(clips[shuffled(len(clips), 0, 0)[:PLANNED_CLIPS]])
@@ -181,5 +141,37 @@ def _counted(names: Sequence[str], numbers: np.ndarray) -> dict[str, int]:
     return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
 
 
-def _notes(cache: Cache):
-    return read_notes(cache.folder / cache.header["notes_file"])
+def histogram_lines(lengths: np.ndarray, bins: int = 12, width: int = 40) -> list[str]:
+    """One line per bin: its range, a bar, its count."""
+    counts, edges = np.histogram(lengths, bins=min(bins, max(1, int(lengths.max() - lengths.min()))))
+    digits = len(str(int(edges[-1])))
+    lines = []
+    for count, low, high in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
+        eighths = round(8 * width * count / max(1, counts.max()))
+        if count and not eighths:
+            eighths = 1  # a bin with few clips is not empty
+        bar = BAR * (eighths // 8) + (PARTS[eighths % 8] if eighths % 8 else "")
+        lines.append(f"{int(low):>{digits}}–{int(high):<{digits}} {bar:<{width}} {count}")
+    return lines
+
+
+def save_histograms(path: str | Path, charts: Mapping[str, np.ndarray]) -> None:
+    """Write a PNG with one histogram for each title; the median and the 99th percentile are marked."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6 * len(charts), 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(charts), squeeze=False)[0]
+    for axis, (title, lengths) in zip(axes, charts.items(), strict=True):
+        axis.hist(lengths, bins=40, color="#4878a8")
+        for percentile, style in ((50, "--"), (99, ":")):
+            value = float(np.percentile(lengths, percentile))
+            axis.axvline(value, color="#b04030", linestyle=style, label=f"{percentile} %: {value:.0f}")
+        axis.set(title=title, xlabel="length", ylabel="clips")
+        axis.legend()
+    try:
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=100)
+    except OSError as error:
+        raise CorpusError(f"The histogram cannot be written. Received: {path} ({cause_of(error)}).") from None
