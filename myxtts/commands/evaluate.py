@@ -227,7 +227,8 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     impossible = sorted(NEEDS_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
-            f"{', '.join(impossible)} need recordings, and --sentences has none. Try --data, or other --metrics."
+            f"Without recordings (--sentences) these metrics cannot be measured: {', '.join(impossible)}. "
+            "Try --data, or other --metrics."
         )
     return tuple(arguments.metrics)
 
