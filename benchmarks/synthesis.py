@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from harness import print_table, write_json
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig, ModelConfig
 from myxtts.corpus.recipes import bundled_corpus

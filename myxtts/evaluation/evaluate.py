@@ -15,7 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from myxtts.audio.files import level_loudness, read_audio, resample, trim_silence
+from myxtts.audio.clips import level_loudness, trim_silence
+from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.corpus.manifest import Utterance
 from myxtts.errors import EvaluationError

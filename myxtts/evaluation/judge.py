@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from myxtts.audio.files import level_loudness
+from myxtts.audio.clips import level_loudness
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.metrics import (

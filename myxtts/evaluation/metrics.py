@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from myxtts.audio.files import SILENT_PEAK, level_loudness, resample, trim_silence
+from myxtts.audio.clips import SILENT_PEAK, level_loudness, trim_silence
+from myxtts.audio.files import resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import EvaluationError
 from myxtts.evaluation import INSTALL_LINE

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import SILENT_PEAK, level_loudness, trim_silence
+from myxtts.audio.clips import SILENT_PEAK, level_loudness, trim_silence
 
 DECODER_RATE = 16000
 DECODER_SETTINGS = {

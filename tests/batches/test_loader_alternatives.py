@@ -9,7 +9,7 @@ import tensorflow as tf
 from sabotage import sabotage_workers
 from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.feed import Feed, SegmentReader, validation_batches
 from myxtts.batches.on_the_fly import cut_and_levelled

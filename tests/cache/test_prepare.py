@@ -8,7 +8,7 @@ import pytest
 import soundfile
 from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.cache.format import open_cache
 from myxtts.cache.prepare import prepare_corpus

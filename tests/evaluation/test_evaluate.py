@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.audio.files import level_loudness, trim_silence
+from myxtts.audio.clips import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback
 from myxtts.evaluation.html import render_page
