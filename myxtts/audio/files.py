@@ -188,8 +188,7 @@ def write_audio(
         format: one of `FORMATS`; None takes the file's extension.
         quality: 0…1, for ogg and mp3; None is the encoder's default.
     """
-    path = Path(target) if isinstance(target, str | os.PathLike) else None
-    name = format or (path.suffix[1:].lower() if path is not None else "")
+    name = format or (Path(target).suffix[1:].lower() if isinstance(target, str | os.PathLike) else "")
     if name not in FORMATS:
         raise AudioError(
             f"Unknown audio format. Received: {name!r}. Expected one of: {', '.join(FORMATS)}.", "not audio"
@@ -199,11 +198,11 @@ def write_audio(
     if not np.isfinite(samples).all():
         raise AudioError("The samples to write are not all finite numbers (NaN or infinity).", "not finite")
     encoded = _encode(samples, sample_rate, name, quality)
-    if path is None:
+    if not isinstance(target, str | os.PathLike):
         target.write(encoded)
         return
     try:
-        write_atomically(path, encoded, is_durable=False)
+        write_atomically(target, encoded, is_durable=False)
     except OSError as error:
         raise AudioError(f"{target} cannot be written: {cause_of(error)}.", "missing") from None
 

@@ -152,7 +152,8 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     magnitudes = np.empty((FRAMES_AT_ONCE, 1 + left), np.float32)
     for start in range(0, len(frames), FRAMES_AT_ONCE):
         piece = frames[start : start + FRAMES_AT_ONCE]
-        spectrum = scipy.fft.rfft(np.multiply(piece, window, out=windowed[: len(piece)]), overwrite_x=True)
+        np.multiply(piece, window, out=windowed[: len(piece)])
+        spectrum = np.asarray(scipy.fft.rfft(windowed[: len(piece)], overwrite_x=True))
         magnitude = np.abs(spectrum, out=magnitudes[: len(piece)])
         for bands, bins, weights in blocks:
             np.matmul(magnitude[:, bins], weights, out=mel[start : start + FRAMES_AT_ONCE, bands])

@@ -10,6 +10,7 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.evaluation.packages import METRIC_NAMES, NEED_RECORDINGS
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
     from myxtts.audio.mel import MelSpec
     from myxtts.evaluation.evaluate import RecordingSettings
+    from myxtts.evaluation.recognizers import Recognizer
     from myxtts.evaluation.sentence_sets import Sentence
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import VoiceDescription
 
-METRIC_NAMES = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 EVERYDAY = "everyday"
 """Name under which --sentences finds the list that comes with the package."""
 SHOWN_FAILURES = 20
@@ -70,23 +71,29 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC",
         help=f"some of: {', '.join(METRIC_NAMES)} (default: all)",
     )
-    parser.add_argument(
-        "--recogniser-command",
-        metavar="COMMAND",
-        help="a command that prints what it hears in a 16 kHz wav file: {wav} in it, or its end, becomes the file",
+    recognizer = parser.add_mutually_exclusive_group()
+    recognizer.add_argument(
+        "--recognizer",
+        metavar="NAME",
+        help="speech recognizer of cer and wer: moonshine (English; default if installed), whisper:FOLDER (any language; a "
+        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file: {wav} "
+        "in it, or its end, becomes the path; {wavs} becomes many paths, and it prints one line per file",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write figures, intervals and every sentence")
+    recognizer.add_argument(
+        "--recogniser-command", metavar="COMMAND", help="older spelling of --recognizer command:COMMAND"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with players and spectrograms")
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure, print, write; 0 when the figures are there."""
+    """Measure, print, write; returns 0 once the metrics are known."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
-    from myxtts.evaluation.recognizers import CommandRecogniser
+    from myxtts.evaluation.judge import load_judge
     from myxtts.evaluation.report import terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
@@ -97,16 +104,11 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
     settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
-    command = arguments.recogniser_command
-    evaluator = Evaluator(
-        sentences,
-        seeds=arguments.seeds,
-        recogniser=None if command is None else CommandRecogniser(command),
-        metrics=metrics,
-    )
+    recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
             progress.announce(notice)
+        evaluator = Evaluator(sentences, load_judge(metrics, recognizer), arguments.seeds)
         if settings is not None:
             evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
@@ -206,7 +208,6 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     """Those asked for; by default all that can be measured on the sentences, which may have no recordings to compare with."""
     from myxtts.errors import EvaluationError
 
-    needs_recordings = {"similarity", "mcd", "duration_error"}
     is_recorded = any(each.recording is not None for each in sentences)
     if arguments.recordings_only and not (is_recorded and arguments.voice is None):
         raise EvaluationError(
@@ -216,14 +217,33 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
         return tuple(
             name
             for name in METRIC_NAMES
-            if (is_recorded or name not in needs_recordings) and not (arguments.recordings_only and name == "rtf")
+            if (is_recorded or name not in NEED_RECORDINGS) and not (arguments.recordings_only and name == "rtf")
         )
-    impossible = sorted(needs_recordings & set(arguments.metrics))
+    impossible = sorted(NEED_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
             f"{', '.join(impossible)} compare with recordings, and --sentences has none. Try --data, or other --metrics."
         )
     return tuple(arguments.metrics)
+
+
+def _choose_recognizer(
+    arguments: argparse.Namespace, metrics: tuple[str, ...], sentences: tuple[Sentence, ...]
+) -> Recognizer | None:
+    """The recognizer that was asked for, or the default for the sentences; None if no metric needs one."""
+    from myxtts.errors import EvaluationError
+    from myxtts.evaluation.recognizers import open_recognizer
+
+    name = arguments.recognizer
+    if arguments.recogniser_command is not None:
+        name = f"command:{arguments.recogniser_command}"
+    if not {"cer", "wer"} & set(metrics):
+        if name is not None:
+            raise EvaluationError(
+                "--recognizer is for the metrics cer and wer. Add one of them to --metrics, or leave it out."
+            )
+        return None
+    return open_recognizer(name, {each.language for each in sentences})
 
 
 def _load_voice(folder: Path) -> Voice:
