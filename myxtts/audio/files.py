@@ -31,6 +31,8 @@ FORMATS = {
 }
 """Format names → libsndfile's container and coding. `raw` is 16-bit little-endian samples without a header."""
 MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+MP3_HEADER_BYTES = 64
+"""A Xing, Info or VBRI header begins within the first 36 bytes of the first frame."""
 OGG_HIGHEST_RATE = 192_000
 """Hz. Beyond 200 kHz libvorbis aborts the process."""
 FLAC_HIGHEST_ODD_RATE = 65_535
@@ -64,7 +66,7 @@ def read_audio(
             samples = _read_samples(sound, expected)
         except soundfile.LibsndfileError as error:
             raise AudioError(f"{path} breaks off: {error.error_string}", "cut off") from None
-    if len(samples) < expected:
+    if len(samples) < expected and (sound.format != "MP3" or _mp3_states_length(path)):
         raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
     if samples.ndim == 2:
         samples = samples.mean(axis=1, dtype=np.float32)
@@ -150,6 +152,21 @@ def _ogg_is_whole(file: BinaryIO, size: int) -> bool:
     segments = tail[page + 27 : page + 27 + tail[page + 26]]
     ends = page + 27 + tail[page + 26] + sum(segments)
     return bool(tail[page + 5] & OGG_LAST_PAGE) and ends <= len(tail)
+
+
+def _mp3_states_length(path: str | Path) -> bool:
+    """Whether an MP3 file states its length in a Xing, Info or VBRI header after its ID3v2 tag.
+
+    Without one (all of Common Voice, for example) libsndfile estimates the length from the size of the file, tags included.
+    """
+    with open_regular_file(path) as file:
+        start = file.read(10)
+        if start[:3] == b"ID3" and len(start) == 10:
+            file.seek(10 + sum(byte << shift for byte, shift in zip(start[6:], (21, 14, 7, 0), strict=True)))
+        else:
+            file.seek(0)
+        first_frame = file.read(MP3_HEADER_BYTES)
+    return any(name in first_frame for name in (b"Xing", b"Info", b"VBRI"))
 
 
 def resample(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:

@@ -169,6 +169,20 @@ def test_a_truncated_file_is_rejected(tmp_path, name):
     assert reason_of(read_audio, path) == "cut off"
 
 
+def test_an_mp3_whose_length_is_only_estimated_is_read_to_its_end(tmp_path):
+    path = tmp_path / "clip.mp3"
+    soundfile.write(path, tone(), RATE, format="MP3", bitrate_mode="CONSTANT", compression_level=0.5)
+    content = path.read_bytes()
+    assert b"Info" in content[:64]
+    id3_tag = b"ID3\x04\x00\x00\x00\x00\x0f\x50" + bytes(2000)
+    path.write_bytes(id3_tag + content.replace(b"Info", bytes(4), 1))
+    samples, _ = read_audio(path)
+    assert len(samples) < probe_audio(path)[0]  # the tag counts as sound in the estimate
+    assert RATE <= len(samples) <= RATE + 3 * 1152
+    path.write_bytes(id3_tag + content[: len(content) // 2])
+    assert reason_of(read_audio, path) == "cut off"
+
+
 def test_a_wav_written_to_a_pipe_without_its_length_is_read(tmp_path):
     path = tmp_path / "piped.wav"
     write_audio(path, tone(), RATE)
