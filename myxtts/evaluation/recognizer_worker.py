@@ -5,9 +5,8 @@ input ends. A process of its own keeps the recognizer's native libraries (a seco
 pocketsphinx holds Python's lock while it decodes.
 
 Every clip is brought to the same form first (silence at the ends trimmed, one level, faint noise), and no engine keeps anything
-from one clip to the next, so that a clip's text does not depend on the clips before it. On 20 clips of one English speaker this
-form lowered Moonshine's character error from 0.7 to 0.2 %, on 20 Persian clips of Common Voice that of Whisper base from 75 to
-38 %.
+from one clip to the next, so that a clip's text does not depend on the clips before it. On 20 Persian clips of Common Voice this
+form lowered the character error of Whisper base from 75 to 38 %; on 78 English recordings Moonshine's stayed at 0.8 %.
 """
 
 from __future__ import annotations
