@@ -59,14 +59,14 @@ def read_audio(
         seconds = sound.frames / sound.samplerate
         if longest_seconds is not None and seconds > longest_seconds:
             raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
-        expected, rate = sound.frames, sound.samplerate
+        expected, rate, file_format = sound.frames, sound.samplerate, sound.format
         if first_seconds is not None:
             expected = min(expected, round(first_seconds * rate))
         try:
             samples = _read_samples(sound, expected)
         except soundfile.LibsndfileError as error:
             raise AudioError(f"{path} breaks off: {error.error_string}", "cut off") from None
-    if len(samples) < expected and (sound.format != "MP3" or _mp3_states_length(path)):
+    if len(samples) < expected and (file_format != "MP3" or _mp3_states_length(path)):
         raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
     if samples.ndim == 2:
         samples = samples.mean(axis=1, dtype=np.float32)

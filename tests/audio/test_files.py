@@ -220,3 +220,25 @@ def test_only_the_beginning_of_a_file_is_decoded_if_no_more_is_asked_for(tmp_pat
 def test_a_file_name_of_the_maximum_length_is_written(tmp_path):
     write_audio(tmp_path / ("a" * 251 + ".wav"), tone(), RATE)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_mp3_with_a_tag_and_without_a_header_frame_is_read(tmp_path):
+    """As in Common Voice: the stated length is an estimate from the size of the file, tag included."""
+    with soundfile.SoundFile(
+        tmp_path / "a.mp3",
+        "w",
+        48_000,
+        1,
+        "MPEG_LAYER_III",
+        format="MP3",
+        bitrate_mode="CONSTANT",
+        compression_level=0.8,
+    ) as file:
+        file.write(tone(2.0, 48_000))
+    data = (tmp_path / "a.mp3").read_bytes()
+    first_frame_of_sound = data.index(data[:2], data.index(b"Info"))
+    tag = b"ID3\x04\x00\x00\x00\x00\x00#" + bytes(35)
+    (tmp_path / "b.mp3").write_bytes(tag + data[first_frame_of_sound:])
+    announced, _ = probe_audio(tmp_path / "b.mp3")
+    samples, _ = read_audio(tmp_path / "b.mp3")
+    assert announced - 2304 <= len(samples) < announced
