@@ -2,7 +2,7 @@
 
 Without a voice to measure (none given, none bundled) a network of the size `tiny` with random weights is measured: it costs the
 same. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at least four
-words: character errors of a recogniser (needs the extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
+words: character errors of a recognizer (needs the extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
 from benchmarks.harness import print_table, write_json
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig, ModelConfig
 from myxtts.corpus.recipes import bundled_corpus
@@ -34,7 +34,7 @@ from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, save_
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
 FEWEST_WORDS = 4
-"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recogniser guesses."""
+"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""
 SETTLED_AFTER = 100
 """Sentences after which memory is compared: by then every shape has been used."""
 
@@ -160,11 +160,11 @@ def vocoding(voice: Voice) -> dict[str, float]:
     """Character errors on recordings: as they are, through our vocoder, through librosa's with 60 iterations."""
     import librosa
 
-    from myxtts.evaluation.judge import Share, measure
-    from myxtts.evaluation.metrics import count_errors, sum_errors
-    from myxtts.evaluation.recognizers import RECOGNISER_RATE, PocketsphinxRecogniser
+    from myxtts.evaluation.estimates import Ratio, estimate
+    from myxtts.evaluation.recognizers import RECOGNIZER_RATE, open_recognizer
+    from myxtts.evaluation.text_errors import count_errors, sum_errors
 
-    mel = MelSpec(RECOGNISER_RATE)
+    mel = MelSpec(RECOGNIZER_RATE)
     if voice.mel != mel:
         raise VoiceError(f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}.")
     texts, clips = [], []
@@ -191,12 +191,12 @@ def vocoding(voice: Voice) -> dict[str, float]:
         started = time.perf_counter()
         audios = sounds()
         figures[name.replace("cer", "seconds")] = time.perf_counter() - started
-        heard = PocketsphinxRecogniser().recognise(audios, mel.sample_rate)
+        heard = open_recognizer("pocketsphinx", ["en"]).recognize(audios, mel.sample_rate, ["en"] * len(audios))
         counts[name] = [count_errors(said, what, "en") for said, what in zip(texts, heard, strict=True)]
         figures[name] = sum_errors(counts[name]).character_error
-    difference = measure(
+    difference = estimate(
         [
-            [Share(ours.character_edits - theirs.character_edits, ours.characters)]
+            [Ratio(ours.character_edits - theirs.character_edits, ours.characters)]
             for ours, theirs in zip(counts["cer_vocoder"], counts["cer_librosa_60"], strict=True)
         ]
     )

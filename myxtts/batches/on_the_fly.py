@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.files import BLOCK_SECONDS, HIGHEST_PEAK, MARGIN_SECONDS, SPOKEN_DB
+from myxtts.audio.clips import BLOCK_SECONDS, HIGHEST_PEAK, MARGIN_SECONDS, SPOKEN_DB
 from myxtts.audio.mel import MelSpec, analysis_window, mel_filterbank
 from myxtts.batch import NO_CLIP, Batch, BatchShape
 from myxtts.batches.gather import BatchRuns, ReferenceChooser

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.batch import BatchShape
 from myxtts.batches.loader import FillFrames

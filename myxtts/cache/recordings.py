@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import load_clip, probe_audio
+from myxtts.audio.clips import load_clip
+from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts

@@ -23,7 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from myxtts.audio.files import load_clip, probe_audio
+from myxtts.audio.clips import load_clip
+from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE

@@ -10,6 +10,7 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.evaluation.packages import METRIC_NAMES, NEED_RECORDINGS
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from myxtts.audio.mel import MelSpec
     from myxtts.evaluation.evaluate import RecordingSettings
+    from myxtts.evaluation.recognizers import Recognizer
     from myxtts.evaluation.sentence_sets import Sentence
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
@@ -26,14 +28,11 @@ if TYPE_CHECKING:
 
 EVERYDAY = "everyday"
 """Value of --sentences for the list that comes with the package."""
-NEEDS_RECORDINGS = {"similarity", "mcd", "duration_error"}
 SHOWN_FAILURES = 20
 
 
 def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts evaluate`."""
-    from myxtts.evaluation.judge import METRICS
-
     parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
     parser.add_argument(
         "--recordings-only",
@@ -71,28 +70,36 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics",
         nargs="+",
-        choices=METRICS,
+        choices=METRIC_NAMES,
         metavar="METRIC",
-        help=f"some of: {', '.join(METRICS)} (default: all)",
+        help=f"some of: {', '.join(METRIC_NAMES)} (default: all)",
     )
-    parser.add_argument(
+    recognizer = parser.add_mutually_exclusive_group()
+    recognizer.add_argument(
+        "--recognizer",
+        metavar="NAME",
+        help="speech recognizer of cer and wer: moonshine (English; default if installed), whisper:FOLDER (any language; a "
+        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file: {wav} "
+        "in it, or its end, becomes the path; {wavs} becomes many paths, and it prints one line per file",
+    )
+    recognizer.add_argument(
         "--recognizer-command",
         "--recogniser-command",
         metavar="COMMAND",
-        help="command that prints the text of a 16 kHz wav file; {wav} is replaced by the file, or it is the last argument",
+        help="older spelling of --recognizer command:COMMAND",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with players and spectrograms")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with players and spectrograms")
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure, print and write; returns 0 when the metrics were measured."""
+    """Measure, print, write; returns 0 once the metrics are known."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
-    from myxtts.evaluation.recognizers import CommandRecogniser
+    from myxtts.evaluation.judge import load_judge
     from myxtts.evaluation.report import terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
@@ -103,16 +110,11 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
     settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
-    command = arguments.recognizer_command
-    evaluator = Evaluator(
-        sentences,
-        seeds=arguments.seeds,
-        recogniser=None if command is None else CommandRecogniser(command),
-        metrics=metrics,
-    )
+    recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
             progress.announce(notice)
+        evaluator = Evaluator(sentences, load_judge(metrics, recognizer), arguments.seeds)
         if settings is not None:
             evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
@@ -211,7 +213,6 @@ def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | N
 def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ...]) -> tuple[str, ...]:
     """The requested metrics; by default all that can be measured, with or without recordings to compare with."""
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.judge import METRICS
 
     is_recorded = any(each.recording is not None for each in sentences)
     if arguments.recordings_only and not (is_recorded and arguments.voice is None):
@@ -221,10 +222,10 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     if arguments.metrics is None:
         return tuple(
             name
-            for name in METRICS
-            if (is_recorded or name not in NEEDS_RECORDINGS) and not (arguments.recordings_only and name == "rtf")
+            for name in METRIC_NAMES
+            if (is_recorded or name not in NEED_RECORDINGS) and not (arguments.recordings_only and name == "rtf")
         )
-    impossible = sorted(NEEDS_RECORDINGS & set(arguments.metrics))
+    impossible = sorted(NEED_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
             f"Without recordings (--sentences) these metrics cannot be measured: {', '.join(impossible)}. "
@@ -233,13 +234,30 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     return tuple(arguments.metrics)
 
 
-def _load_voice(folder: Path | None) -> Voice:
-    from myxtts.synthesis.voice_folder import bundled_voice
+def _choose_recognizer(
+    arguments: argparse.Namespace, metrics: tuple[str, ...], sentences: tuple[Sentence, ...]
+) -> Recognizer | None:
+    """The recognizer that was asked for, or the default for the sentences; None if no metric needs one."""
+    from myxtts.errors import EvaluationError
+    from myxtts.evaluation.recognizers import open_recognizer
 
+    name = arguments.recognizer
+    if arguments.recognizer_command is not None:
+        name = f"command:{arguments.recognizer_command}"
+    if not {"cer", "wer"} & set(metrics):
+        if name is not None:
+            raise EvaluationError(
+                "--recognizer is for the metrics cer and wer. Add one of them to --metrics, or leave it out."
+            )
+        return None
+    return open_recognizer(name, {each.language for each in sentences})
+
+
+def _load_voice(folder: Path) -> Voice:
     start_tensorflow()
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder if folder is not None else bundled_voice())
+    return Voice.load(folder)
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:

@@ -19,8 +19,9 @@ from typing import BinaryIO
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, discard, path_beside
+from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate
 from myxtts.errors import AudioError
+from myxtts.runtime.atomic import temporary_path
 from myxtts.runtime.console import printable, signals_deferred
 
 # MERGED: Play a wav file through a player that is installed: nothing is linked, so speaking needs no audio library.
@@ -134,7 +135,7 @@ def new_file(stem: str, format: str) -> Iterator[Path]:
     try:
         yield path
     except BaseException:
-        discard(path)
+        path.unlink(missing_ok=True)
         raise
 
 
@@ -148,7 +149,7 @@ class AudioFileWriter:
         name = check_output(path, format)
         check_rate(name, sample_rate)
         self._container, self._coding = FORMATS[name]
-        self._beside = path_beside(self.path)
+        self._beside = temporary_path(self.path)
 
     def __enter__(self) -> AudioFileWriter:
         try:
@@ -160,7 +161,7 @@ class AudioFileWriter:
         except OSError as error:
             raise self._failure(error) from None
         except BaseException:  # a signal, too: nobody will leave what was not entered
-            discard(self._beside)
+            self._beside.unlink(missing_ok=True)
             raise
         return self
 
@@ -188,7 +189,7 @@ class AudioFileWriter:
             except OSError as failure:
                 raise self._failure(failure) from None
             finally:
-                discard(self._beside)
+                self._beside.unlink(missing_ok=True)
 
     def _failure(self, error: OSError) -> AudioError:
         return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.files import (
-    SILENT_PEAK,
-    discard,
-    level_loudness,
-    path_beside,
-    probe_audio,
-    read_audio,
-    resample,
-    trim_silence,
-)
+from myxtts.audio.clips import SILENT_PEAK, level_loudness, trim_silence
+from myxtts.audio.files import probe_audio, read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import AudioError, VoiceError
+from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.voice_folder import VoiceDescription
 
@@ -57,15 +49,10 @@ class Speaker:
             # Not rounded: the saved speaker sounds exactly like the cloned one.
             "vector": [float(value) for value in self.vector],
         }
-        path = Path(path)
-        beside = path_beside(path)
         try:
-            beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
-            os.replace(beside, path)
+            write_atomically(path, json.dumps(content) + "\n", is_durable=False)
         except OSError as error:
-            raise VoiceError(f"The speaker {path} could not be written: {error.strerror}.") from None
-        finally:
-            discard(beside)
+            raise VoiceError(f"The speaker {path} could not be written: {cause_of(error)}.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Speaker:

@@ -5,7 +5,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.audio.files import load_clip, write_audio
+from myxtts.audio.clips import load_clip
+from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.batches.feed import open_feed, open_reader, validation_batches
 from myxtts.batches.on_the_fly import trimmed_and_leveled

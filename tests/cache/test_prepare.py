@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.cache import update
 from myxtts.cache.format import open_cache

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.cache.worker import build_jobs, do_job, hash_file, worker_count, worker_setup
 from myxtts.text.tokenizer import build_front_end

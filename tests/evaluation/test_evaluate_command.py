@@ -71,7 +71,7 @@ def loaded(monkeypatch):
     return asked
 
 
-def test_figures_are_printed_and_written(corpus, loaded, voice, tmp_path, capsys):
+def test_metrics_are_printed_and_written(corpus, loaded, voice, tmp_path, capsys):
     json_path, html_path = tmp_path / "out.json", tmp_path / "out.html"
     words = ["evaluate", voice(), "--data", str(corpus), "--metrics", "mcd", "failed", "--seeds", "2"]
     assert main([*words, "--json", str(json_path), "--html", str(html_path)]) == 0
@@ -121,7 +121,7 @@ def test_the_everyday_list_holds_100_sentences_of_at_most_300_characters_that_no
     from myxtts.commands.evaluate import everyday_sentences
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.evaluation.metrics import comparable_text
+    from myxtts.evaluation.text_errors import comparable_text
 
     texts = [each.text for each in everyday_sentences()]
     known = {comparable_text(each.text, "en") for each in read_manifest(bundled_corpus()).utterances}

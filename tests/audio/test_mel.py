@@ -1,5 +1,6 @@
-"""The mel in NumPy and TensorFlow agrees with librosa on real speech, and has the clip's true length."""
+"""The mel in NumPy and TensorFlow agrees with librosa on real speech, and its length follows from the clip's."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import librosa
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import (
@@ -33,12 +36,17 @@ SPECS = {
     "22.05 kHz": MelSpec(22050, f_max=11025.0),
     "default at 24 kHz": MelSpec.from_config(DataConfig(), 24000),
 }
-CLIPS = ("en_added", "en_vm-intro", "en_tt-weasels", "en_letters_f", "en_followme_sorry")
+CLIPS = ("en_added", "en_tt-weasels", "en_letters_f")
 
 
 def speech(name: str, sample_rate: int) -> np.ndarray:
     samples, file_rate = read_audio(bundled_corpus() / "wavs" / f"{name}.ogg")
     return resample(samples, file_rate, sample_rate)
+
+
+@functools.cache
+def weasels() -> np.ndarray:
+    return speech("en_tt-weasels", 16000)
 
 
 def librosa_mel(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
@@ -67,18 +75,26 @@ def test_numpy_and_tensorflow_agree_with_librosa_on_speech(clip, spec):
 
 
 @pytest.mark.filterwarnings("ignore:n_fft=1024 is too large:UserWarning")
-@pytest.mark.parametrize("length", [1, 2, 3, 100, 255, 256, 257, 511, 512, 513, 1024, 2000])
-def test_very_short_clips_agree_too(length):
+@settings(max_examples=15, deadline=None)
+@given(length=st.integers(1, 2000))
+@example(length=1)
+@example(length=2)
+@example(length=512)
+@example(length=513)
+def test_clips_shorter_than_a_window_agree_with_librosa(length):
     spec = MelSpec(16000)
-    samples = speech("en_tt-weasels", 16000)[6000 : 6000 + length]
+    samples = weasels()[6000 : 6000 + length]
     expected = librosa_mel(samples, spec)
     np.testing.assert_allclose(mel_numpy(samples, spec), expected, atol=TOLERANCE)
     np.testing.assert_allclose(mel_tensorflow(samples, spec).numpy(), expected, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("length", [1, 255, 256, 257, 16000, 16128])
-@pytest.mark.parametrize("n_fft", [1024, 801])
-def test_mel_length_is_the_true_length(length, n_fft):
+@settings(max_examples=15, deadline=None)
+@given(length=st.integers(1, 17000), n_fft=st.sampled_from([1024, 801]))
+@example(length=255, n_fft=1024)
+@example(length=256, n_fft=801)
+@example(length=16128, n_fft=1024)
+def test_the_number_of_frames_follows_from_the_number_of_samples(length, n_fft):
     spec = MelSpec(16000, n_fft=n_fft, win_length=800)
     samples = np.full(length, 0.1, np.float32)
     assert len(mel_numpy(samples, spec)) == mel_tensorflow(samples, spec).shape[0] == num_frames(length, spec)
@@ -87,7 +103,7 @@ def test_mel_length_is_the_true_length(length, n_fft):
 
 def test_tensorflow_mel_runs_in_a_dataset_with_unknown_lengths():
     spec = MelSpec(16000)
-    clips = [speech(name, 16000) for name in CLIPS[:3]]
+    clips = [speech(name, 16000) for name in CLIPS]
     ragged = tf.ragged.constant([clip.tolist() for clip in clips], tf.float32)
     dataset = tf.data.Dataset.from_tensor_slices(ragged).map(lambda samples: mel_tensorflow(samples, spec))
     assert dataset.element_spec.shape.as_list() == [None, 80]
@@ -121,16 +137,6 @@ def test_spec_is_read_back_from_its_dict():
 def test_spec_refuses_a_dict_with_other_names():
     with pytest.raises(ConfigError, match="hop_length"):
         MelSpec.from_dict({"sample_rate": 16000})
-
-
-def test_fingerprint_changes_with_every_number():
-    spec = MelSpec(16000)
-    changed = {"sample_rate": 8000, "f_min": 1.0, "log_floor": 1e-4} | {
-        name: getattr(spec, name) - 1 for name in ("n_fft", "win_length", "hop_length", "n_mels", "f_max")
-    }
-    assert set(changed) == set(spec.to_dict())
-    prints = {MelSpec.from_dict(spec.to_dict() | {name: value}).fingerprint() for name, value in changed.items()}
-    assert len(prints | {spec.fingerprint()}) == len(changed) + 1
 
 
 def test_spec_from_config_ends_at_half_the_sample_rate():

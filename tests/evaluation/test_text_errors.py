@@ -1,23 +1,28 @@
 """Character and word error."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from myxtts.evaluation.metrics import ErrorCount, comparable_text, count_errors, edit_distance, sum_errors
+from myxtts.evaluation.text_errors import ErrorCount, comparable_text, count_errors, sum_errors
+
+WORDS = st.lists(st.sampled_from(["press", "one", "two", "now", "please"]), max_size=5)
 
 
-@pytest.mark.parametrize(
-    ("expected", "received", "edits"),
-    [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("flaw", "lawn", 2), ("ab", "ba", 2)],
-)
-def test_edit_distance_counts_the_fewest_edits(expected, received, edits):
-    assert edit_distance(expected, received) == edits
+@given(WORDS, WORDS)
+def test_edits_are_symmetric_bounded_by_the_longer_text_and_zero_only_for_equal_texts(expected, recognized):
+    one, other = " ".join(expected), " ".join(recognized)
+    errors, reverse = count_errors(one, other, "en"), count_errors(other, one, "en")
+    assert errors.word_edits == reverse.word_edits <= max(len(expected), len(recognized))
+    assert errors.character_edits == reverse.character_edits <= max(len(one), len(other))
+    assert (errors.character_edits == 0) == (one == other)
 
 
 def test_written_numbers_case_and_punctuation_are_no_errors():
     assert count_errors("It's 3 o'clock, Anna!", "its three oclock anna", "en").character_edits == 0
 
 
-def test_letters_of_other_scripts_survive():
+def test_letters_of_other_scripts_are_kept():
     assert comparable_text("«Привет», мир!", "ru") == "привет мир"
 
 
@@ -32,5 +37,5 @@ def test_rates_over_sentences_are_one_sum_over_one_count():
     assert sum_errors([long_and_right, short_and_wrong]).word_error == pytest.approx(1 / 7)
 
 
-def test_hearing_nothing_is_an_error_of_one():
+def test_an_empty_transcript_is_an_error_of_one():
     assert count_errors("four words are here", "", "en").character_error == 1.0
