@@ -22,14 +22,14 @@ def data_config(folder, plan, **changes):
     return small_config(folder, folder, {"plan": plan, "pad_to_fixed_length": plan == "fixed"} | sizes | changes).data
 
 
-def batches_of(data, passes=1):
+def batches_of(data, epochs=1):
     from myxtts.data.ljspeech import LJSpeechDataset
 
-    return LJSpeechDataset(config=data).create_tf_dataset(passes=passes)
+    return LJSpeechDataset(config=data).create_tf_dataset(epochs=epochs)
 
 
 def test_fixed_batches_have_exactly_the_configured_shape(tone_corpus, record_property):
-    dataset = batches_of(data_config(tone_corpus, "fixed"), passes=2)
+    dataset = batches_of(data_config(tone_corpus, "fixed"), epochs=2)
     shapes = [tuple(field.shape) for field in dataset.element_spec]
     record_property("text, mel, text lengths, mel lengths", ", ".join(map(str, shapes)))
     assert shapes == [(ROWS, TOKENS), (ROWS, FRAMES, 80), (ROWS,), (ROWS,)]

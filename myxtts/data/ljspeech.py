@@ -96,11 +96,11 @@ class LJSpeechDataset:
             **plan_sizes(self.config),
         )
 
-    def create_tf_dataset(self, full: bool = False, passes: int = 1, seed: int = 1234) -> tf.data.Dataset:
+    def create_tf_dataset(self, full: bool = False, epochs: int = 1, seed: int = 1234) -> tf.data.Dataset:
         """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
 
         `full` gives whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has them.
-        Every clip comes once per epoch (`passes` of them), in an order that follows from (seed, epoch), with references chosen
+        Every clip comes once per epoch (`epochs` of them), in an order that follows from (seed, epoch), with references chosen
         likewise; the last batch of a shape is filled with rows of length 0.
         """
         from myxtts.batches.feed import SegmentReader
@@ -109,7 +109,7 @@ class LJSpeechDataset:
         plan = self.plan(seed, full)
         reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
         dataset = None
-        for epoch in range(passes):
+        for epoch in range(epochs):
             segment = plan.single_pass(epoch)
             for number in range(len(plan.shapes)):
                 if not len(segment.rows[number]):

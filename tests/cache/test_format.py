@@ -1,13 +1,24 @@
 """The opened cache and the files beneath it."""
 
+import json
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import HEADER_NAME, CacheSettings, open_cache
+from myxtts.cache.format import (
+    COLUMN_TYPES,
+    FIRST_COLD_COLUMN,
+    HEADER_NAME,
+    HOT_COLUMNS,
+    CacheSettings,
+    canonical_json,
+    column_offsets,
+    open_cache,
+)
 from myxtts.errors import CacheError
 from tests.cache.cache_builder import build_cache, settings
 
@@ -132,6 +143,45 @@ def test_an_edited_header_is_refused(tmp_path):
     header.write_text(header.read_text().replace('"n_mels": 80', '"n_mels": 40'))
     with pytest.raises(CacheError, match="checksum"):
         open_cache(tmp_path)
+
+
+def edit_header(folder, change):
+    """Write another header with a valid checksum, as another version would."""
+    header = json.loads((folder / HEADER_NAME).read_bytes())
+    del header["checksum"]
+    change(header)
+    header["checksum"] = zlib.crc32(canonical_json(header))
+    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
+
+
+def test_a_cache_of_0_1_0_opens_with_the_fields_that_it_lacks(tmp_path):
+    written = build_cache(tmp_path, clips=3)
+    edit_header(tmp_path, lambda header: [header.pop(name, None) for name in ("columns", "license", "attribution")])
+    cache = open_cache(tmp_path)
+    assert (cache.license, cache.attribution) == ("", "")
+    np.testing.assert_array_equal(cache.clip_frames(2), written[2][0])
+    assert list(cache.ids) == ["clip0", "clip1", "clip2"]
+
+
+def test_columns_that_this_version_does_not_know_are_skipped(tmp_path):
+    """A later version may add columns, here one byte per clip before the cold columns and one at the end."""
+    build_cache(tmp_path, clips=70)
+    before = open_cache(tmp_path)
+    ids, expected = list(before.ids), {name: column.copy() for name, column in before.columns().items()}
+    index_path = tmp_path / before.header["index_file"]
+    data = index_path.read_bytes()
+    hot_bytes = column_offsets(COLUMN_TYPES, 70)[0][FIRST_COLD_COLUMN]
+    data = data[:hot_bytes] + bytes(128) + data[hot_bytes:] + bytes(128)
+    index_path.write_bytes(data)
+    hot = {name: dtype for name, dtype in COLUMN_TYPES.items() if name in HOT_COLUMNS}
+    cold = {name: dtype for name, dtype in COLUMN_TYPES.items() if name not in HOT_COLUMNS}
+    columns = {**hot, "bandwidths": "|u1", **cold, "other": "|u1"}
+    checksums = {"hot_checksum": zlib.crc32(data[: hot_bytes + 128]), "index_checksum": zlib.crc32(data)}
+    edit_header(tmp_path, lambda header: header.update(columns=columns, **checksums))
+    cache = open_cache(tmp_path)
+    assert list(cache.ids) == ids
+    for name, column in expected.items():
+        np.testing.assert_array_equal(cache.columns()[name], column)
 
 
 def test_the_content_id_changes_with_the_clips_and_the_fingerprint_does_not(tmp_path):

@@ -9,8 +9,11 @@ import soundfile
 
 from myxtts.audio.files import load_clip
 from myxtts.audio.mel import mel_numpy
+from myxtts.cache import update
+from myxtts.cache.format import open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import verify_and_fix_cache
+from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CacheError, CorpusError, TextError
 from myxtts.runtime.workers import WorkerPool
@@ -118,6 +121,63 @@ def test_a_recording_of_the_same_size_and_another_content_is_prepared_again(corp
     assert prepare(corpus).report.outcome.changed == 1
 
 
+@pytest.fixture
+def jobs(monkeypatch):
+    """(kind, item) of every job that workers are given from now on."""
+    given = []
+    run = WorkerPool.run
+
+    def watched(pool, kind, items, *rest, **options):
+        given.extend((kind, item) for item in items)
+        return run(pool, kind, items, *rest, **options)
+
+    monkeypatch.setattr(WorkerPool, "run", watched)
+    return given
+
+
+def test_a_changed_recording_is_not_phonemized_again(corpus, jobs):
+    before = contents(prepare(corpus))
+    write_tone(corpus / "wavs" / "clip001.wav", seconds=1.1)
+    after = contents(prepare(corpus))
+    assert [kind for kind, _ in jobs] == ["probe", "audio"]
+    np.testing.assert_array_equal(after["clip001"][1], before["clip001"][1])
+
+
+def test_a_touched_recording_with_a_new_text_keeps_its_frames(corpus, lines):
+    before = contents(prepare(corpus))
+    os.utime(corpus / "wavs" / "clip001.wav")
+    write_metadata(corpus, lines | {"clip001": "other words"})
+    cache = prepare(corpus)
+    assert (cache.report.outcome.retexted, cache.report.outcome.changed) == (1, 0)
+    np.testing.assert_array_equal(contents(cache)["clip001"][0], before["clip001"][0])
+    assert prepare(corpus).report.outcome.kept == CLIPS
+
+
+def test_each_new_clip_is_one_audio_job(tmp_path, jobs):
+    make_corpus(tmp_path, 5)
+    prepare(tmp_path)
+    assert [kind for kind, _ in jobs] == ["probe"] * 5 + ["text"] + ["audio"] * 5
+
+
+def test_the_corpus_is_read_once_and_an_unchanged_cache_is_opened_once(corpus, monkeypatch):
+    calls = []
+    walk, opened = FolderIndex.walk, update.open_cache
+    monkeypatch.setattr(FolderIndex, "walk", lambda root: calls.append("walk") or walk(root))
+    monkeypatch.setattr(update, "open_cache", lambda *args, **more: calls.append("open") or opened(*args, **more))
+    assert prepare(corpus).num_clips == CLIPS
+    assert calls == ["walk", "open"]
+
+
+def test_license_and_attribution_are_kept_in_the_cache(corpus):
+    (corpus / "LICENSE").write_text("CC0")
+    (corpus / "ATTRIBUTION.md").write_text("By Anna.")
+    cache = prepare(corpus)
+    assert cache.report.outcome.kept == CLIPS
+    for each in (cache, open_cache(cache.folder)):
+        assert (each.license, each.attribution, each.data_folder) == ("CC0", "By Anna.", corpus)
+        assert each.validation_folder is None
+
+
 def test_a_changed_text_decodes_nothing(corpus, lines):
     before = contents(prepare(corpus))
     write_metadata(corpus, lines | {"clip001": "other words"})
@@ -152,7 +212,7 @@ def test_a_renamed_speaker_leaves_no_trace_of_the_old_name(corpus, lines):
     assert cache.speakers == ("ann",)
 
 
-def test_dead_space_is_given_back_once_it_is_a_large_share(corpus, lines):
+def test_dead_space_is_given_back_once_it_is_a_large_fraction(corpus, lines):
     before = contents(prepare(corpus))
     kept = dict(list(lines.items())[:3])
     write_metadata(corpus, kept)
@@ -195,7 +255,7 @@ def test_automatic_sample_rate_is_the_most_frequent_one(tmp_path):
     assert prepare(tmp_path, sample_rate=16000).mel.sample_rate == 16000
 
 
-def test_unusable_clips_are_set_aside_with_their_reasons(tmp_path):
+def test_unusable_clips_are_rejected_with_their_reasons(tmp_path):
     lines = make_corpus(tmp_path, 3)
     wavs = tmp_path / "wavs"
     (wavs / "empty.wav").write_bytes(b"")
@@ -227,7 +287,7 @@ def test_unusable_clips_are_set_aside_with_their_reasons(tmp_path):
     assert all(clip_id in table for clip_id in reasons)
 
 
-def test_clips_set_aside_are_not_looked_at_again_until_they_change(tmp_path, monkeypatch):
+def test_rejected_clips_are_not_decoded_again_until_they_change(tmp_path, monkeypatch):
     lines = make_corpus(tmp_path, 2)
     (tmp_path / "wavs" / "bad.wav").write_text("nothing")
     write_metadata(tmp_path, lines | {"bad": "two"})

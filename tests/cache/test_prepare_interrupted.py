@@ -163,7 +163,7 @@ def test_the_published_cache_stays_usable_while_an_incremental_run_is_killed(tmp
     assert not (cache.folder / JOURNAL_NAME).exists()
 
 
-def test_a_full_disk_is_told_and_the_old_cache_stays_and_the_next_run_continues(tmp_path):
+def test_a_full_disk_is_reported_and_the_old_cache_stays_and_the_next_run_continues(tmp_path):
     first = make_corpus(tmp_path, 2)
     before = prepare_cache(tiny_config(), tmp_path)
     make_corpus(tmp_path, 10, first=2)
@@ -176,7 +176,7 @@ def test_a_full_disk_is_told_and_the_old_cache_stays_and_the_next_run_continues(
     assert cache.report.outcome.recovered > 0
 
 
-def test_a_file_that_crashes_its_decoder_is_set_aside(tmp_path, monkeypatch):
+def test_a_file_that_crashes_its_decoder_is_rejected(tmp_path, monkeypatch):
     """A worker that dies on one clip is replaced, and the other clips of its request are done."""
     lines = make_corpus(tmp_path, 6)
     write_tone(tmp_path / "wavs" / "killer.wav")
@@ -197,18 +197,18 @@ def test_a_file_that_crashes_its_decoder_is_set_aside(tmp_path, monkeypatch):
     assert cache.num_clips == 6
 
 
-def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypatch):
+def test_a_text_that_crashes_the_front_end_is_rejected_alone(tmp_path, monkeypatch):
     lines = make_corpus(tmp_path, 4)
     write_metadata(tmp_path, lines | {"clip002": "deadly"})
     (tmp_path / "deadly").mkdir()
     (tmp_path / "deadly" / "sitecustomize.py").write_text(
         "import os\n"
         "from myxtts.text.tokenizer import FrontEnd\n"
-        "spell = FrontEnd.symbols_of\n"
+        "usual = FrontEnd.symbols_of\n"
         "def symbols_of(self, texts, language):\n"
         "    if 'deadly' in texts:\n"
         "        os.abort()\n"
-        "    return spell(self, texts, language)\n"
+        "    return usual(self, texts, language)\n"
         "FrontEnd.symbols_of = symbols_of\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "deadly"))

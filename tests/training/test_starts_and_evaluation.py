@@ -56,7 +56,7 @@ def test_new_symbols_start_fresh_and_known_ones_keep_their_rows(finished, tmp_pa
 
 def test_a_voice_records_the_split_that_it_was_trained_with(corpus, finished):
     split = read_description(finished / "voice").training_split
-    training, held_out = (manifest.utterances for manifest in read_splits(corpus, validation_share=0.2))
+    training, held_out = (manifest.utterances for manifest in read_splits(corpus, validation_fraction=0.2))
     assert len(held_out) == split.num_held_out_clips > 0
     assert all(split.was_held_out(each.id, each.text) for each in held_out)
     assert all(split.was_trained_on(each.text) for each in training)
@@ -87,7 +87,7 @@ def test_texts_of_the_source_of_a_run_count_as_trained_on(corpus, finished, tmp_
     write_metadata(tmp_path / "corpus", {f"clip{number:03d}": f"number {number} is new" for number in range(12)})
     trainer = start(tmp_path / "corpus", tmp_path / "run", finished / part)
     split = TrainingSplit(**trainer.facts["training_split"])
-    first = read_splits(corpus, validation_share=0.2)[0].utterances[0]
+    first = read_splits(corpus, validation_fraction=0.2)[0].utterances[0]
     assert split.was_trained_on(first.text)
     assert split.is_complete
     assert any(split.was_trained_on(f"number {number} is new") for number in range(12))
