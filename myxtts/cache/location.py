@@ -100,11 +100,27 @@ def cache_root(data_folder: Path, config: DataConfig) -> Path:
     path_hash = hashlib.blake2b(os.fsencode(data_folder), digest_size=4).hexdigest()
     own = f"{data_folder.name or 'corpus'}-{path_hash}"  # corpora that share a cache folder must not replace each other
     if config.cache_dir is not None:
-        return Path(os.path.expanduser(config.cache_dir)) / own
+        folder = Path(os.path.expanduser(config.cache_dir))
+        _check_name(folder)
+        return folder / own
     next_to_recordings = root_next_to(data_folder)
     if is_bundled(data_folder) or not can_be_written(next_to_recordings):
         return user_cache_folder() / own
     return next_to_recordings
+
+
+def _check_name(folder: Path) -> None:
+    """Raise `CacheError` for a name that no folder can have: too long, or with a NUL character."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # making it reports what is wrong
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        raise CacheError(
+            f"No cache can be kept in such a folder ({cause}). Received: {str(folder)[:200]!r}. Name another one: "
+            "--cache-dir FOLDER, or data.cache_dir in the configuration file."
+        ) from None
 
 
 def root_next_to(data_folder: Path) -> Path:

@@ -7,6 +7,7 @@ gives plain `tf.data.Dataset`s of whole epochs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ class LJSpeechDataset:
         """
         if subset not in SUBSETS:
             raise ConfigError(f"Unknown subset. Received: {subset!r}. Expected one of: {', '.join(SUBSETS)}.")
-        self.subset = subset
+        self.subset: Subset = subset
         self.config = config if config is not None else DataConfig()
         if data_path is not None:
             self.config = dataclasses.replace(self.config, train_data=str(data_path))
@@ -99,23 +100,25 @@ class LJSpeechDataset:
     def create_tf_dataset(self, full: bool = False, epochs: int = 1, seed: int = 1234) -> tf.data.Dataset:
         """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
 
-        `full` gives whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has them.
-        Every clip comes once per epoch (`epochs` of them), in an order that follows from (seed, epoch), with references chosen
-        likewise; the last batch of a shape is filled with rows of length 0.
+        Args:
+            full: give whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has
+                them.
+            epochs: how often every clip comes. The last batch of a shape in an epoch is filled with rows of length 0.
+            seed: the order of the clips, and their references, are a function of (seed, epoch).
         """
         from myxtts.batches.feed import SegmentReader
         from myxtts.batches.loader import LoaderOptions, made_ready
 
         plan = self.plan(seed, full)
         reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
-        dataset = None
-        for epoch in range(epochs):
-            segment = plan.single_pass(epoch)
-            for number in range(len(plan.shapes)):
-                if not len(segment.rows[number]):
-                    continue
-                part = reader.host_dataset(segment, number)
-                dataset = part if dataset is None else dataset.concatenate(part)
+        segments = [plan.single_pass(epoch) for epoch in range(epochs)]
+        parts = [
+            reader.host_dataset(segment, shape)
+            for segment in segments
+            for shape in range(len(plan.shapes))
+            if len(segment.rows[shape])
+        ]
+        dataset = functools.reduce(lambda dataset, part: dataset.concatenate(part), parts)
         if not full:
             dataset = dataset.map(_plain_tensors, num_parallel_calls=1, deterministic=True)
         return made_ready(dataset, LoaderOptions.from_config(self.config))

@@ -359,6 +359,14 @@ def test_the_cache_goes_where_the_configuration_says(tmp_path):
     assert not (tmp_path / "one" / ".myxtts").exists()
 
 
+def test_letters_in_place_of_phonemes_are_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
+    make_corpus(tmp_path, 1)
+    lines = []
+    prepare_cache(tiny_config(text_symbols="auto"), tmp_path, announce=lines.append)
+    assert any("letters" in line and "phonemes" in line for line in lines), lines
+
+
 def test_phonemes_that_are_not_installed_are_an_error_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     make_corpus(tmp_path, 1)

@@ -133,3 +133,14 @@ def test_train_takes_the_folder_for_caches_as_a_flag(capsys, tmp_path):
 def test_retry_is_a_flag_of_prepare(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS, "--retry"]) == 0
     assert "3 added" in capsys.readouterr().out
+
+
+def test_clips_beyond_the_limits_are_counted_and_listed_without_preparing_again(corpus, capsys):
+    assert main(["prepare", str(corpus), *OPTIONS]) == 0
+    capsys.readouterr()
+    assert main(["prepare", str(corpus), *OPTIONS, "--max-text-length", "7"]) == 0
+    printed = capsys.readouterr().out
+    assert "3 unchanged" in printed
+    assert "1 rejected: longer than max_text_length 1" in printed
+    (table,) = corpus.glob(".myxtts/cache/*/rejected.csv")
+    assert table.read_text().count("longer than max_text_length") == 1
