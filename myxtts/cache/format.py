@@ -162,11 +162,17 @@ class Cache:
     """Text of the corpus's license file."""
     attribution: str = ""
     """Text of the corpus's attribution file."""
-    report: PrepareReport | None = None
-    """What `prepare_cache` found and did; None for a cache that was opened without it."""
+    _report: PrepareReport | None = None
 
     def __repr__(self) -> str:
         return f"Cache({str(self.folder)!r}, {self.num_clips} clips)"
+
+    @property
+    def report(self) -> PrepareReport:
+        """What `prepare_cache` found and did; only the cache that it returns has a report."""
+        if self._report is None:
+            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no report.")
+        return self._report
 
     @property
     def fingerprint(self) -> str:

@@ -109,7 +109,7 @@ def _with_report(
         elapsed_seconds=time.monotonic() - started,
     )
     return dataclasses.replace(
-        cache, data_folder=corpus.folder, license=corpus.license, attribution=corpus.attribution, report=report
+        cache, data_folder=corpus.folder, license=corpus.license, attribution=corpus.attribution, _report=report
     )
 
 

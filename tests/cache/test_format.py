@@ -32,6 +32,12 @@ def test_a_written_record_is_read_back(tmp_path):
         np.testing.assert_array_equal(cache.clip_tokens(clip), tokens)
 
 
+def test_a_cache_that_was_not_prepared_here_has_no_report(tmp_path):
+    build_cache(tmp_path, clips=1)
+    with pytest.raises(CacheError, match="prepare_cache"):
+        _ = open_cache(tmp_path).report
+
+
 def test_row_and_token_zero_are_padding(tmp_path):
     build_cache(tmp_path, clips=2)
     cache = open_cache(tmp_path)
