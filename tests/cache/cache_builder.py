@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import CacheSettings
+from myxtts.cache.format import HEADER_NAME, CacheSettings, canonical_json
 from myxtts.cache.journal import RECORD, RecordWriter, clip_key, open_records
 from myxtts.cache.writer import publish
 from myxtts.text.tokenizer import SymbolTable
@@ -84,3 +86,17 @@ def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1)
         },
     )
     return [made_up_clip(number) for number in range(clips)]
+
+
+def edit_header(folder: Path, change) -> None:
+    """Call `change` with the header and write it with a valid checksum, as another version or a mistaken user would."""
+    header = json.loads((folder / HEADER_NAME).read_bytes())
+    del header["checksum"]
+    change(header)
+    header["checksum"] = zlib.crc32(canonical_json(header))
+    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
+
+
+def make_older(folder: Path) -> None:
+    """Turn a cache into one of 0.1.0."""
+    edit_header(folder, lambda header: [header.pop(name, None) for name in ("columns", "license", "attribution")])

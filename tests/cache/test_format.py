@@ -1,6 +1,5 @@
 """The opened cache and the files beneath it."""
 
-import json
 import subprocess
 import sys
 import zlib
@@ -15,12 +14,11 @@ from myxtts.cache.format import (
     HEADER_NAME,
     HOT_COLUMNS,
     CacheSettings,
-    canonical_json,
     column_offsets,
     open_cache,
 )
 from myxtts.errors import CacheError
-from tests.cache.cache_builder import build_cache, settings
+from tests.cache.cache_builder import build_cache, edit_header, make_older, settings
 
 
 def test_a_written_record_is_read_back(tmp_path):
@@ -151,18 +149,9 @@ def test_an_edited_header_is_refused(tmp_path):
         open_cache(tmp_path)
 
 
-def edit_header(folder, change):
-    """Write another header with a valid checksum, as another version would."""
-    header = json.loads((folder / HEADER_NAME).read_bytes())
-    del header["checksum"]
-    change(header)
-    header["checksum"] = zlib.crc32(canonical_json(header))
-    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
-
-
 def test_a_cache_of_0_1_0_opens_with_the_fields_that_it_lacks(tmp_path):
     written = build_cache(tmp_path, clips=3)
-    edit_header(tmp_path, lambda header: [header.pop(name, None) for name in ("columns", "license", "attribution")])
+    make_older(tmp_path)
     cache = open_cache(tmp_path)
     assert (cache.license, cache.attribution) == ("", "")
     np.testing.assert_array_equal(cache.clip_frames(2), written[2][0])

@@ -17,6 +17,7 @@ from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CacheError, CorpusError, TextError
 from myxtts.runtime.workers import WorkerPool
+from tests.cache.cache_builder import make_older
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 CLIPS = 6
@@ -176,6 +177,15 @@ def test_license_and_attribution_are_kept_in_the_cache(corpus):
     for each in (cache, open_cache(cache.folder)):
         assert (each.license, each.attribution, each.data_folder) == ("CC0", "By Anna.", corpus)
         assert each.validation_folder is None
+
+
+def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):
+    before = prepare(corpus)
+    (corpus / "LICENSE").write_text("CC0")
+    make_older(before.folder)
+    cache = prepare(corpus)
+    assert (cache.report.outcome.kept, jobs) == (CLIPS, [])
+    assert (open_cache(cache.folder).license, cache.content_id) == ("CC0", before.content_id)
 
 
 def test_a_changed_text_decodes_nothing(corpus, lines):

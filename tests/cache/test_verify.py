@@ -3,12 +3,11 @@
 import json
 import shutil
 import threading
-import zlib
 
 import numpy as np
 import pytest
 
-from myxtts.cache.format import HEADER_NAME, canonical_json, open_cache
+from myxtts.cache.format import HEADER_NAME, open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import (
     DATA_WITHOUT_INDEX,
@@ -23,6 +22,7 @@ from myxtts.cache.verify import (
 )
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import temporary_path
+from tests.cache.cache_builder import edit_header
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
 
 CLIPS = 5
@@ -63,15 +63,6 @@ def flip(path, position, bit=64):
     data = bytearray(path.read_bytes())
     data[position] ^= bit
     path.write_bytes(data)
-
-
-def edit_header(folder, change):
-    """As a mistaken hand would, with a valid checksum."""
-    header = json.loads((folder / HEADER_NAME).read_text(encoding="utf-8"))
-    del header["checksum"]
-    change(header)
-    header["checksum"] = zlib.crc32(canonical_json(header))
-    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
 
 
 def snapshot(folder):
