@@ -123,10 +123,10 @@ def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print what was measured."""
     config = load_command_config(arguments.config, overrides_of(arguments))
     from myxtts.runtime.locks import RunLock
-    from myxtts.training.initial_weights import settle_start
     from myxtts.training.preflight import check_network, make_run_folders
+    from myxtts.training.starting_config import resolve_starting_config
 
-    config = settle_start(config, arguments.reset_training, _say)
+    config = resolve_starting_config(config, arguments.reset_training, _say)
     check_network(config)
     make_run_folders(config.training)
     with contextlib.ExitStack() as stack:
@@ -140,7 +140,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         from myxtts.training.trainer import XTTSTrainer
 
         evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
-        trainer = XTTSTrainer(config, evaluate=evaluate, starts_anew=arguments.reset_training)
+        trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())
     return 0

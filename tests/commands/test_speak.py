@@ -200,6 +200,6 @@ def test_a_checkpoint_becomes_a_voice_that_speaks_with_the_averaged_weights(tmp_
     assert description.defaults.duration_scale == 1.1
     voice = Voice.load(tmp_path / "voice")
     assert voice.synthesize("Hello", steps=1).seconds > 0
-    expected = load_checkpoint(checkpoint).named_weights("average")["decoder/noisy_projection/kernel"]
+    expected = load_checkpoint(checkpoint).named_weights(prefers_ema=True)["decoder/noisy_projection/kernel"]
     found = voice.engine.model.weights_by_name()["decoder/noisy_projection/kernel"].numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)

@@ -113,7 +113,7 @@ def test_the_configuration_of_a_run_can_be_printed_and_read_back(tmp_path, capsy
     assert (again.training.learning_rate, again.model.size) == (2e-4, "small")
 
 
-def test_the_command_trains_prints_the_promised_lines_and_starts_anew_when_asked(tmp_path, capsys, monkeypatch):
+def test_the_command_trains_prints_the_promised_lines_and_reset_training_when_asked(tmp_path, capsys, monkeypatch):
     corpus, run = tmp_path / "corpus", tmp_path / "run"
     make_corpus(corpus, 8)
     (tmp_path / "small.yaml").write_text(

@@ -74,7 +74,7 @@ def test_a_trainer_is_refused_before_it_moves_the_earlier_run(corpus, tmp_path):
     with another_training(tmp_path):
         before = sorted(path.name for path in tmp_path.iterdir())
         with pytest.raises(TrainingError, match="Another training uses"):
-            XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), starts_anew=True)
+            XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), reset_training=True).open()
         assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
@@ -82,11 +82,11 @@ def test_a_trainer_gives_the_folder_back_at_its_end_and_when_it_fails(corpus, tm
     from myxtts.training.trainer import XTTSTrainer
 
     with pytest.raises(CheckpointError):
-        XTTSTrainer(small_config(corpus, tmp_path, init_from=str(tmp_path / "nothing")), display=quiet_display())
+        XTTSTrainer(small_config(corpus, tmp_path, init_from=str(tmp_path / "nothing")), display=quiet_display()).open()
     with another_training(tmp_path):
         pass
     trainer = XTTSTrainer(small_config(corpus, tmp_path, max_steps=1, enable_graph_mode=False), display=quiet_display())
-    trainer._speak_at_the_end = lambda checkpoint: []
+    trainer.task.sample = lambda saved, log: []
     assert (tmp_path / "run.lock.json").exists()
     trainer.train()
     assert sorted(path.name for path in tmp_path.glob("run.lock*")) == [RunLock.NAME]

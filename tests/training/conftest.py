@@ -26,6 +26,7 @@ def make_trainer(corpus, tmp_path):
     def make(data=None, **training):
         trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", data, **training), display=quiet_display())
         made.append(trainer)
+        trainer.open()
         return trainer
 
     yield make

@@ -152,8 +152,8 @@ def test_within_averaged_the_network_has_the_averaged_weights(batch):
     steps = make_steps()
     for _ in range(3):
         steps.train(batch)
-    current, average = steps.state.flat_weights(), steps.state.average.numpy()
-    with steps.state.averaged():
+    current, average = steps.state.flat_weights(), steps.state.ema.numpy()
+    with steps.state.emad():
         np.testing.assert_array_equal(steps.state.flat_weights(), average)
     np.testing.assert_array_equal(steps.state.flat_weights(), current)
     assert not np.allclose(current, average)
