@@ -182,30 +182,36 @@ def tune(
 def _measure(
     config: XTTSConfig, corpus: TrainingCorpus, hardware: Hardware, reopen: Callable[[int], TrainingCorpus]
 ) -> Choice:
-    data, reasons, batch_size = config.data, [], None
-    workers, depth = data.num_workers, data.prefetch_buffer_size
-    if data.batch_size == "auto" and hardware.cluster is not None:
-        batch_size = AUTOMATIC_BATCH_SIZE
-        reasons.append(f"{batch_size} clips per batch: not measured, because all workers need the same")
-    elif data.batch_size == "auto":
-        memory = MemoryMeter()
-        trials: list[StepTrial] = []
-        for size in BATCH_SIZES:
-            if size % hardware.replicas:
-                continue
-            trials.append(time_steps(config, hardware, reopen(size), size, memory))
-            if not is_worth_trying_more(trials, memory.free_bytes):
-                break
-        batch_size, reason = choose_batch_size(trials, memory.free_bytes)
+    reasons, batch_size = [], None
+    if config.data.batch_size == "auto":
+        batch_size, reason = _measure_batch_size(config, hardware, reopen)
         reasons.append(reason)
         corpus = reopen(batch_size)
-    if data.num_workers == "auto" or data.prefetch_buffer_size == "auto":
-        threads = _thread_counts() if data.num_workers == "auto" else [data.num_workers]
-        chosen_workers, chosen_depth, reason = choose_loader([time_loader(config, corpus, count) for count in threads])
-        workers = chosen_workers if workers == "auto" else workers
-        depth = chosen_depth if depth == "auto" else depth
-        reasons.append(reason)
+    workers, depth = config.data.num_workers, config.data.prefetch_buffer_size
+    if workers == "auto" or depth == "auto":
+        threads = _thread_counts() if workers == "auto" else [workers]
+        chosen = choose_loader([time_loader(config, corpus, count) for count in threads])
+        workers = chosen[0] if workers == "auto" else workers
+        depth = chosen[1] if depth == "auto" else depth
+        reasons.append(chosen[2])
     return Choice(workers, depth, batch_size, reasons)
+
+
+def _measure_batch_size(
+    config: XTTSConfig, hardware: Hardware, reopen: Callable[[int], TrainingCorpus]
+) -> tuple[int, str]:
+    if hardware.cluster is not None:
+        size = int(AUTOMATIC_BATCH_SIZE)
+        return size, f"{size} clips per batch: not measured, because all workers need the same"
+    memory = MemoryMeter()
+    trials: list[StepTrial] = []
+    for size in BATCH_SIZES:
+        if size % hardware.replicas:
+            continue
+        trials.append(time_steps(config, hardware, reopen(size), size, memory))
+        if not is_worth_trying_more(trials, memory.free_bytes):
+            break
+    return choose_batch_size(trials, memory.free_bytes)
 
 
 def time_loader(config: XTTSConfig, corpus: TrainingCorpus, threads: int) -> LoaderTrial:

@@ -115,10 +115,12 @@ def open_corpus(
     plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
     # In the same shapes: one batch size fits all replicas, and nothing more is compiled.
     validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
-    rejected = (
-        summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
-    )
-    sound = describe_sound(cache, data, np.array([cache.mel.sample_rate])) if report is None else report.sound
+    if report is None:
+        earlier = cache.rejections if isinstance(cache, RecordingTable) else ()
+        rejected = summarise_rejections((*earlier, *left_out))
+        sound = describe_sound(cache, data, np.array([cache.mel.sample_rate]))
+    else:
+        rejected, sound = report.summary_of_rejections(), report.sound
     return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, sound, rejected, report)
 
 

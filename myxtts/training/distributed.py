@@ -129,7 +129,7 @@ def connect(cluster: Cluster, timeout_seconds: float | None = None) -> tf.distri
             f"{CLUSTER_VARIABLE} everywhere. If workers start slowly: {TIMEOUT_VARIABLE}=seconds."
         )
     # A worker that dies at this moment blocks TensorFlow, and Python with it; then this watchdog ends the process.
-    faulthandler.dump_traceback_later(timeout_seconds, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(timeout_seconds, exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     finally:

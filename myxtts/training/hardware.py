@@ -123,14 +123,14 @@ def set_up_hardware(
     xla = choose_xla(config.enable_xla_compilation, capabilities, graph_mode)
     allow_xla(xla.compiles_parts)
     cluster = read_cluster() if strategy is None else None
-    strategy = strategy or _strategy(gpus, cluster)
+    chosen = _strategy(gpus, cluster) if strategy is None else strategy
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({usable_cores()} cores)"]
-    replicas = strategy.num_replicas_in_sync
+    replicas = chosen.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")
     if cluster is not None:
         description += f", {cluster.name_of(cluster.index)} of {len(cluster.addresses)}"
     return Hardware(
-        strategy=strategy,
+        strategy=chosen,
         description=description,
         uses_xla=xla.compiles_step,
         dtype_policy=_dtype_policy(config, capabilities),
@@ -191,7 +191,8 @@ def _check_gpu_runs(name: str, announce: Callable[[str], None]) -> None:
 
 def _compute_capability(gpu: tf.config.PhysicalDevice) -> tuple[int, int]:
     """(major, minor); (0, 0) for a device that reports none (an AMD or Intel plug-in)."""
-    return tuple(tf.config.experimental.get_device_details(gpu).get("compute_capability") or (0, 0))
+    major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability") or (0, 0)
+    return int(major), int(minor)
 
 
 def _set_threads(config: TrainingConfig) -> None:

@@ -6,6 +6,7 @@ TensorFlow's own check of every operation cannot be used: the alignment works wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -19,7 +20,7 @@ def check_layers(model: keras.layers.Layer) -> None:
         layer.call = _checked(layer)
 
 
-def check_gradients(names: Sequence[str], gradients: Sequence[tf.Tensor], terms: tf.Tensor) -> None:
+def check_gradients(names: Sequence[str], gradients: Sequence[Any], terms: tf.Tensor) -> None:
     """After a backward pass: losses first, then the gradient of each weight."""
     if not is_finite(terms):
         raise TrainingError(f"The losses are not finite: flow, prior, duration = {terms.numpy().tolist()}.")

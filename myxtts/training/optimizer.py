@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -57,7 +58,7 @@ def decay_mask(state: TrainState) -> tf.Tensor:
     )
 
 
-def learning_rate_schedule(settings: OptimizationSettings) -> Callable[[tf.Tensor], tf.Tensor]:
+def learning_rate_schedule(settings: OptimizationSettings) -> Callable[[tf.Tensor], Any]:
     """Step → learning rate, in the graph: linear warm-up, then a half cosine to the final fraction of the peak."""
     return keras.optimizers.schedules.CosineDecay(
         initial_learning_rate=0.0 if settings.warmup_steps else settings.learning_rate,

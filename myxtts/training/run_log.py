@@ -32,7 +32,7 @@ class Logbook:
         self._path = folder / LOG_NAME
         self._events = TensorBoardFile(tensorboard_folder)
         self._notices = notices
-        self._jobs: queue.SimpleQueue[tuple[str, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[str, Callable[[], object]] | None] = queue.SimpleQueue()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="logbook", daemon=True)
 

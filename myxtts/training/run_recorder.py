@@ -164,7 +164,7 @@ class RunRecorder:
             step, _, clips = self._pending[index]
             loss, loss_scale = float(losses[index]), float(loss_scales[index])
             indices = np.concatenate([np.ravel(part.numpy()) for part in clips])
-            ids = [self._run.clip_ids[clip] for clip in indices[indices >= 0].tolist()]
+            ids = [self._run.clip_ids[int(clip)] for clip in indices[indices >= 0]]
             if np.isfinite(loss) and loss_scale > 1:
                 self.scaled_down_steps += 1
                 self.logbook.note("scaled_down", step, loss=loss, loss_scale=loss_scale, clips=ids)

@@ -22,16 +22,19 @@ from myxtts.errors import CheckpointError
 from myxtts.training.checkpoint import Checkpoint
 from myxtts.training.history import RunHistory
 
+FIRST_LOSS_SCALE = 2.0**15
+"""The default of Keras's `LossScaleOptimizer`."""
+
 
 class FlatLayout:
     """Shapes and sizes of the weights, in their order in a flat vector."""
 
     def __init__(self, variables: Sequence[tf.Variable]):
-        self.shapes = [tuple(variable.shape) for variable in variables]
+        self.shapes = [tuple(size for size in variable.shape if size is not None) for variable in variables]
         self.sizes = [int(np.prod(shape)) for shape in self.shapes]
         self.size = sum(self.sizes)
 
-    def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+    def join(self, values: Sequence[Any]) -> tf.Tensor:
         """One flat float32 vector. Sparse gradients become dense: repeated rows are summed before any optimizer sees them."""
         return tf.concat(
             [tf.reshape(tf.cast(tf.convert_to_tensor(value), tf.float32), [-1]) for value in values], axis=0
@@ -61,19 +64,21 @@ class TrainState:
         self.first_moment = self._vector("first_moment", self.layout.size)
         self.second_moment = self._vector("second_moment", self.layout.size)
         self.ema = self._vector("ema", self.layout.size if keeps_ema else 0)
-        self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
+        self.step = self._scalar("step", 0, tf.int64)
         """Steps taken, including skipped ones: the random numbers and the schedule follow it."""
-        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
+        self.updates = self._scalar("updates", 0, tf.int64)
         """Updates applied: Adam's bias correction follows it."""
-        self.rate_factor = tf.Variable(1.0, trainable=False, dtype=tf.float32, name="rate_factor")
+        self.rate_factor = self._scalar("rate_factor", 1.0, tf.float32)
         """Lowered on a plateau."""
-        self.loss_scale = tf.Variable(
-            2.0**15 if uses_loss_scale else 1.0, trainable=False, dtype=tf.float32, name="loss_scale"
-        )
-        self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="good_steps")
+        self.loss_scale = self._scalar("loss_scale", FIRST_LOSS_SCALE if uses_loss_scale else 1.0, tf.float32)
+        self.good_steps = self._scalar("good_steps", 0, tf.int64)
         """Finite steps since the loss scale last changed."""
         if keeps_ema:
             self.ema.assign(self.layout.join(self.weights))
+
+    @staticmethod
+    def _scalar(name: str, value: float, dtype: tf.DType) -> tf.Variable:
+        return tf.Variable(tf.constant(value, dtype), trainable=False, name=name)
 
     @staticmethod
     def _vector(name: str, size: int) -> tf.Variable:

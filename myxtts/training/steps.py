@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -68,9 +69,9 @@ class Steps:
         self._checks_numbers = checks_numbers
         if checks_numbers:
             check_layers(self.model)
-        self.functions: dict[str, Callable] = {}
+        self.functions: dict[str, Any] = {}
         """Every traced function by name, for the counters."""
-        self.stop_wish = tf.Variable(0.0, trainable=False, name="stop_wish")
+        self.stop_wish = tf.Variable(tf.zeros(()), trainable=False, name="stop_wish")
         """1 when this process wants to stop: summed over the workers with every step, so that all stop after the same one."""
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
@@ -143,7 +144,7 @@ class Steps:
                 self.functions[name].get_concrete_function(*arguments)
         return self.functions[name](*arguments)
 
-    def _built(self, kind: str, shape: BatchShape | None) -> Callable:
+    def _built(self, kind: str, shape: BatchShape | None) -> Any:
         body = getattr(self, f"_{kind}")
 
         def step(*arguments):

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from myxtts.errors import CheckpointError, TrainingError
+from myxtts.errors import TrainingError
 from myxtts.runtime.locks import RunLock
-from tests.training.small_runs import quiet_display, small_config
 
 HOLD = """
 import sys
@@ -64,31 +63,3 @@ def test_a_folder_that_cannot_be_locked_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match=r"The run folder .*file.* cannot be locked: .*--checkpoint-dir"):
         RunLock(tmp_path / "file" / "run").acquire()
-
-
-def test_a_trainer_is_refused_before_it_moves_the_earlier_run(corpus, tmp_path):
-    from myxtts.training.trainer import XTTSTrainer
-
-    (tmp_path / "step-00000005").mkdir()
-    (tmp_path / "log.jsonl").write_text("{}\n")
-    with another_training(tmp_path):
-        before = sorted(path.name for path in tmp_path.iterdir())
-        with pytest.raises(TrainingError, match="Another training uses"):
-            XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), reset_training=True).open()
-        assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def test_a_trainer_gives_the_folder_back_at_its_end_and_when_it_fails(corpus, tmp_path):
-    from myxtts.training.trainer import XTTSTrainer
-
-    with pytest.raises(CheckpointError):
-        XTTSTrainer(small_config(corpus, tmp_path, init_from=str(tmp_path / "nothing")), display=quiet_display()).open()
-    with another_training(tmp_path):
-        pass
-    trainer = XTTSTrainer(small_config(corpus, tmp_path, max_steps=1, enable_graph_mode=False), display=quiet_display())
-    trainer.task.sample = lambda saved, log: []
-    assert (tmp_path / "run.lock.json").exists()
-    trainer.train()
-    assert sorted(path.name for path in tmp_path.glob("run.lock*")) == [RunLock.NAME]
-    with another_training(tmp_path):
-        pass

@@ -26,6 +26,7 @@ from myxtts.training.checkpoint import (
 )
 from myxtts.training.history import RunHistory
 from myxtts.training.resume import agree_on_best, move_earlier_run
+from tests.training.small_runs import to_format_1
 
 
 def make_checkpoint(step=10):
@@ -173,20 +174,9 @@ def test_what_version_010_left_between_two_renames_is_put_back(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "step-00000010"]
 
 
-def write_as_version_010(folder, checkpoint):
-    """The same checkpoint in format 1: arrays.npz next to state.json."""
-    path = save_checkpoint(folder, checkpoint)
-    (path / module.ARRAYS_NAME).unlink()
-    np.savez(path / "arrays.npz", **checkpoint.arrays)
-    state = json.loads((path / module.STATE_NAME).read_text())
-    state |= {"format_version": 1, "arrays_crc32": zlib.crc32((path / "arrays.npz").read_bytes())}
-    (path / module.STATE_NAME).write_text(json.dumps(state))
-    return path
-
-
 def test_a_checkpoint_of_version_010_is_read_and_saved_again_in_the_current_format(tmp_path):
     saved = make_checkpoint()
-    loaded = load_checkpoint(write_as_version_010(tmp_path, saved))
+    loaded = load_checkpoint(to_format_1(save_checkpoint(tmp_path, saved)))
     np.testing.assert_array_equal(loaded.arrays["weights"], saved.arrays["weights"])
     again = save_checkpoint(tmp_path, loaded)
     assert sorted(path.name for path in again.iterdir()) == [module.ARRAYS_NAME, module.STATE_NAME]
@@ -195,7 +185,7 @@ def test_a_checkpoint_of_version_010_is_read_and_saved_again_in_the_current_form
 
 @pytest.mark.parametrize("header", [b"{", b"(" * 200])
 def test_an_array_header_of_format_1_that_cannot_be_parsed_is_one_clear_error(tmp_path, header):
-    path = write_as_version_010(tmp_path, make_checkpoint())
+    path = to_format_1(save_checkpoint(tmp_path, make_checkpoint()))
     array = b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n"
     with zipfile.ZipFile(path / "arrays.npz", "w") as file:
         file.writestr("weights.npy", array)

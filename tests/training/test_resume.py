@@ -34,7 +34,7 @@ from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus, write_metadata
 from tests.models.clips import tiny_model
 from tests.training.child_run import finish, losses_of, start
-from tests.training.small_runs import quiet_display, small_config, text_of
+from tests.training.small_runs import quiet_display, small_config, text_of, to_format_1
 
 STEPS = 64
 """Fifty and more after the last checkpoint before a run dies."""
@@ -360,3 +360,19 @@ def test_a_number_that_an_earlier_version_did_not_save_is_no_difference():
     before = facts()
     del before["model"]["decoder_dilations"]
     assert compare_facts(before, facts()) == []
+
+
+def test_a_run_of_version_010_is_resumed_and_can_be_started_from(corpus, tmp_path):
+    run = tmp_path / "run"
+    task = opened(small_config(corpus, run)).task
+    task.state.assign_weights(task.state.flat_weights() + 1)
+    task.state.ema.assign(task.state.ema + 2)
+    task.state.step.assign(7)
+    to_format_1(task.save().path)
+    again = opened(small_config(corpus, run)).task
+    assert again.step == 7
+    np.testing.assert_array_equal(again.state.flat_weights(), task.state.flat_weights())
+    np.testing.assert_array_equal(again.state.ema.numpy(), task.state.ema.numpy())
+    started = opened(small_config(corpus, tmp_path / "other", init_from=str(run))).task
+    assert started.step == 0
+    np.testing.assert_array_equal(started.state.flat_weights(), task.state.ema.numpy())

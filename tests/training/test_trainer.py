@@ -1,4 +1,4 @@
-"""What the settings of a run do: each is seen in the trainer that it makes, not only in the configuration."""
+"""The trainer: what opening does, and what each setting of a run changes in it."""
 
 import re
 
@@ -8,10 +8,13 @@ import tensorflow as tf
 
 from myxtts.batches.on_the_fly import NOTICE
 from myxtts.config.config import TrainingConfig
-from myxtts.errors import CorpusError, TrainingError
+from myxtts.errors import CheckpointError, CorpusError, TrainingError
+from myxtts.runtime.locks import RunLock
 from myxtts.training.corpus import RUNTIME_NOTICE, open_corpus
+from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus
-from tests.training.small_runs import small_config, text_of
+from tests.runtime.test_locks import another_training
+from tests.training.small_runs import quiet_display, small_config, text_of
 
 
 def batch_of(trainer):
@@ -138,3 +141,58 @@ def test_held_out_clips_alone_are_no_training_set(tmp_path):
 def test_a_batch_size_that_is_not_measured_is_told(make_trainer):
     trainer = make_trainer({"batch_size": "auto"})
     assert "data.batch_size: auto is 32 clips per batch; with --auto-tune it is measured." in text_of(trainer.display)
+
+
+def test_a_trainer_is_refused_before_it_moves_the_earlier_run(corpus, tmp_path):
+    (tmp_path / "step-00000005").mkdir()
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    with another_training(tmp_path):
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(TrainingError, match="Another training uses"):
+            XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), reset_training=True).open()
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_trainer_gives_the_folder_back_at_its_end_and_when_it_fails(corpus, tmp_path):
+    with pytest.raises(CheckpointError):
+        XTTSTrainer(small_config(corpus, tmp_path, init_from=str(tmp_path / "nothing")), display=quiet_display()).open()
+    with another_training(tmp_path):
+        pass
+    trainer = XTTSTrainer(small_config(corpus, tmp_path, max_steps=1, enable_graph_mode=False), display=quiet_display())
+    trainer.task.sample = lambda saved, log: []
+    assert (tmp_path / "run.lock.json").exists()
+    trainer.train()
+    assert sorted(path.name for path in tmp_path.glob("run.lock*")) == [RunLock.NAME]
+    with another_training(tmp_path):
+        pass
+
+
+def test_nothing_happens_before_a_trainer_is_opened(corpus, tmp_path):
+    run = tmp_path / "run"
+    trainer = XTTSTrainer(small_config(corpus, run), display=quiet_display())
+    trainer.close()
+    assert not run.exists()
+    assert text_of(trainer.display) == ""
+    with trainer:
+        task = trainer.task
+        assert trainer.open() is task
+        assert (run / "run.lock.json").exists()
+    assert not (run / "run.lock.json").exists()
+    assert task.state.flat_weights().any()  # the network stays usable
+
+
+def test_the_first_lines_are_the_promised_ones(make_trainer):
+    trainer = make_trainer({"pad_to_fixed_length": True})
+    trainer._announce(trainer.task)
+    lines = text_of(trainer.display).splitlines()
+    first = lines.index("=== Final Training Configuration ===")
+    assert lines[first + 1 : first + 5] == [
+        "Static shapes (pad_to_fixed_length): True",
+        "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization",
+        "Max text length: 40",
+        "Max mel frames: 160",
+    ]
+    packed = make_trainer()
+    packed._announce(packed.task)
+    assert "Static shapes (pad_to_fixed_length): False" in text_of(packed.display)
+    assert "ENABLED" not in text_of(packed.display)
