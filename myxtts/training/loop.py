@@ -64,7 +64,7 @@ class StepFacts:
     frames: int
     """All frames of the batches, including padding."""
     group: int
-    """Index of the batch shape: step times of different shapes are told apart."""
+    """Index of the batch shape, so that step times can be compared by shape."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ class FailureNotices:
 
 
 def _plain(value: float) -> float | int | str:
-    number = float(value)
-    if not np.isfinite(number):
-        return str(number)  # JSON has no NaN
-    return int(number) if number.is_integer() else float(f"{number:.7g}")
+    value = float(value)
+    if not np.isfinite(value):
+        return str(value)  # JSON has no NaN
+    return int(value) if value.is_integer() else float(f"{value:.7g}")

@@ -27,19 +27,19 @@ class StopOnSignal:
         if threading.current_thread() is threading.main_thread():  # Python delivers signals only there
             self._printer = threading.Thread(target=self._print_lines, name="stop-on-signal", daemon=True)
             self._printer.start()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._request)
+            for signal_number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[signal_number] = signal.signal(signal_number, self._request)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        for signal_number, handler in self._previous.items():
+            signal.signal(signal_number, handler)
         if self._printer is not None:
             self._lines.put(None)
             self._printer.join()
 
-    def _request(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+    def _request(self, signal_number: int, frame: FrameType | None) -> None:
+        del signal_number, frame
         if self.is_requested:
             raise KeyboardInterrupt
         self.is_requested = True

@@ -222,7 +222,7 @@ def test_a_full_disk_leaves_the_best_as_it_was(tmp_path, monkeypatch):
         ([10, 20], 10, 20, (0.2, 20)),
         ([10, 30], 10, 10, (0.1, 10)),  # the disk was full at step 20
         ([10, 30], None, None, (None, 0)),
-        ([10, 20, 30], 30, 30, (0.2, 20)),  # best/ was marked after the checkpoint that the run goes on from
+        ([10, 20, 30], 30, 30, (0.2, 20)),  # best/ was marked after the checkpoint that the run resumes from
     ],
 )
 def test_the_best_step_in_the_history_and_in_the_folder_agree(tmp_path, saved, kept, expected_best, expected_history):

@@ -110,7 +110,7 @@ def test_two_processes_give_the_losses_of_one_and_only_the_chief_writes(corpus, 
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_one_device_goes_on_from_the_checkpoint(corpus, one_device, tmp_path):
+def test_a_killed_worker_is_named_and_one_device_resumes_from_the_checkpoint(corpus, one_device, tmp_path):
     run = tmp_path / "run"
     more = {"max_steps": STEPS, "schedule_steps": STEPS, "checkpoint_interval": 5}
     addresses, workers = start_workers(tmp_path, run, corpus, **more)

@@ -49,7 +49,7 @@ def test_changed_hardware_is_reported_on_resume(make_trainer):
     assert f"convolution another → {now['convolution']}" in line
 
 
-def test_a_gpu_that_is_not_there_is_told_and_the_cpu_is_taken_when_asked(corpus, tmp_path):
+def test_a_missing_gpu_is_refused_and_the_cpu_is_used_when_asked_for(corpus, tmp_path):
     with pytest.raises(MyXTTSError, match="--device auto"):
         XTTSTrainer(small_config(corpus, tmp_path / "run", device="gpu:7"), display=quiet_display()).open()
     trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", device="cpu"), display=quiet_display())

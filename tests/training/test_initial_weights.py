@@ -30,7 +30,7 @@ def start(corpus, run, source):
 
 
 @pytest.mark.parametrize("part", ["", "voice"])
-def test_a_run_starts_from_the_averaged_weights_of_a_checkpoint_or_a_voice(corpus, finished, tmp_path, part):
+def test_a_run_starts_from_the_ema_weights_of_a_checkpoint_or_a_voice(corpus, finished, tmp_path, part):
     trainer = start(corpus, tmp_path, finished / part)
     expected = load_checkpoint(newest_checkpoint(finished)).named_weights(prefers_ema=True)
     assert trainer.step == 0
@@ -63,7 +63,7 @@ def test_a_corpus_at_another_rate_and_in_another_language_is_prepared_for_the_so
     assert f"This corpus has clips in de, and {finished} was trained on en" in text_of(trainer.display)
 
 
-def test_a_source_of_another_size_or_of_nothing_is_told(corpus, finished, tmp_path):
+def test_a_source_that_is_missing_or_of_another_size_is_refused(corpus, finished, tmp_path):
     other = small_config(corpus, tmp_path / "run", init_from=str(tmp_path / "nothing"))
     with pytest.raises(CheckpointError, match="nothing"):
         XTTSTrainer(other, display=quiet_display()).open()

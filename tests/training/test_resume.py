@@ -1,4 +1,4 @@
-"""Resuming: the same losses as without the interruption, whatever ended the run; changed settings are told or refused."""
+"""Resuming: the same losses as without the interruption, whatever ended the run; changed settings are reported or refused."""
 
 import contextlib
 import dataclasses
@@ -76,7 +76,7 @@ def test_a_run_that_died_between_two_checkpoints_repeats_the_same_losses(corpus,
     assert first | second == pytest.approx(uninterrupted, rel=1e-4)
 
 
-def test_a_finished_run_that_gets_more_steps_goes_on(corpus, tmp_path):
+def test_a_finished_run_that_gets_more_steps_resumes(corpus, tmp_path):
     run_trainer(corpus, tmp_path, max_steps=2)
     found, text = run_trainer(corpus, tmp_path, max_steps=4)
     assert "Changed since the checkpoint: training.max_steps: 2 → 4" in text
@@ -163,17 +163,17 @@ def train_state(keeps_ema=True, uses_loss_scale=False):
 
 
 def carried_over(before, after):
-    """Bring one train state to where another is; returns what is told."""
+    """Bring one train state to where another is; returns the lines that are printed."""
     lines = []
     restore_checkpoint(after, to_checkpoint(before, XTTSConfig(), {}, RunHistory(), (0, 0), "", {}), lines.append)
     return lines
 
 
-def test_a_level_that_newly_keeps_an_average_starts_it_from_the_weights():
+def test_a_level_that_newly_keeps_an_ema_starts_it_from_the_weights():
     before, after = train_state(keeps_ema=False), train_state()
     before.assign_weights(before.flat_weights() + 1)
     assert carried_over(before, after) == ["The checkpoint has no EMA of its weights: the EMA starts from its weights."]
-    np.testing.assert_array_equal(after.average.numpy(), before.flat_weights())
+    np.testing.assert_array_equal(after.ema.numpy(), before.flat_weights())
     assert carried_over(after, train_state()) == []
     assert carried_over(after, before) == []
 
@@ -257,15 +257,16 @@ def test_another_batch_order_starts_the_next_epoch_and_reset_training_starts_fro
     assert (reset.step, reset.task.feed.position) == (0, (0, 0))
 
 
-def test_a_full_disk_is_told_and_the_last_good_checkpoint_stays(corpus, tmp_path, monkeypatch):
-    written = checkpoint_module._write_arrays
+def test_a_full_disk_is_reported_and_the_last_good_checkpoint_stays(corpus, tmp_path, monkeypatch):
+    write, written = checkpoint_module._write_arrays, []
 
-    def fails_from_step_10(path, arrays):
-        if "step-00000005" not in str(path):
+    def fails_after_the_first(path, arrays):
+        if written:
             raise OSError(28, "No space left on device")
-        return written(path, arrays)
+        written.append(path)
+        return write(path, arrays)
 
-    monkeypatch.setattr(checkpoint_module, "_write_arrays", fails_from_step_10)
+    monkeypatch.setattr(checkpoint_module, "_write_arrays", fails_after_the_first)
     display = quiet_display()
     config = small_config(corpus, tmp_path, max_steps=12, checkpoint_interval=5)
     with pytest.raises(CheckpointError, match=r"the disk is full\. The last good checkpoint is .*step-00000005"):
@@ -276,7 +277,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stays(corpus, tmp_path
     assert load_newest(tmp_path)[0].step == 5
 
 
-def test_memory_that_does_not_suffice_is_one_line_of_advice(corpus, tmp_path, monkeypatch):
+def test_too_little_memory_is_one_line_of_advice(corpus, tmp_path, monkeypatch):
     trainer = XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display())
 
     def fails(batches):
@@ -294,7 +295,7 @@ def test_memory_that_does_not_suffice_is_one_line_of_advice(corpus, tmp_path, mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_process_goes_on_bit_for_bit(corpus, tmp_path, kill):
+def test_a_killed_process_resumes_bit_for_bit(corpus, tmp_path, kill):
     settings = {
         "corpus": str(corpus),
         "training": {"max_steps": STEPS, "checkpoint_interval": 5, "deterministic": True},
@@ -352,7 +353,7 @@ def facts(symbols="abc", languages=("en",), speakers=("a",), kind="graphemes", r
         ({}, {"dropout": 0.3, "decoder_dropout": 0.2, "condition_dropout": 0.2}, []),
     ],
 )
-def test_weights_fit_a_corpus_that_means_the_same_by_every_number(before, now, lines):
+def test_weights_fit_only_a_corpus_with_the_same_meaning(before, now, lines):
     assert compare_facts(facts(**before), facts(**now)) == lines
 
 

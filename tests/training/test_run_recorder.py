@@ -56,7 +56,7 @@ def log_of(folder):
 
 
 def add_step(recorder, step, clips=(0, 1, -1), **metrics):
-    """One step with a finite loss, unless told otherwise."""
+    """One step with a finite loss, unless stated otherwise."""
     values = {"loss": 2.0, "frames": 50.0, "loss_scale": 1.0} | metrics
     vector = tf.constant([values.get(name, 0.0) for name in METRICS])
     recorder.add(step, vector, [tf.constant([clips])], batch_frames=100)
@@ -81,7 +81,7 @@ def finished_run(corpus, tmp_path_factory):
     return run
 
 
-def test_the_log_has_the_figures_that_people_look_at(finished_run):
+def test_the_log_has_the_documented_metrics(finished_run):
     entries = log_of(finished_run)
     train = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["step"] for entry in train] == [2, 4]
@@ -125,7 +125,7 @@ def test_every_step_is_in_the_file_of_steps(finished_run):
 # --- a disk that is full ----------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_written_is_told_once_and_training_goes_on(make_recorder, monkeypatch):
+def test_what_cannot_be_written_is_reported_once_and_training_continues(make_recorder, monkeypatch):
     recorder = make_recorder()
     for module in (logbook_module, status_module):
         monkeypatch.setattr(module, "append_whole", raises(FULL))
@@ -145,7 +145,7 @@ def test_what_cannot_be_written_is_told_once_and_training_goes_on(make_recorder,
         )
 
 
-def test_a_run_on_a_device_that_is_always_full_goes_on(make_recorder, tmp_path):
+def test_a_run_on_a_device_that_is_always_full_continues(make_recorder, tmp_path):
     folder = tmp_path / "run"
     recorder = make_recorder()
     for name in ("log.jsonl", "steps.csv"):
@@ -252,7 +252,7 @@ def test_a_skipped_step_is_counted_shown_and_logged_with_its_clips(make_recorder
     assert (train["skipped_steps"], train["scaled_down_steps"], train["loss"]) == (1, 0, 2)
 
 
-def test_figures_are_shown_before_the_first_log_entry(make_recorder):
+def test_metrics_are_shown_before_the_first_log_entry(make_recorder):
     recorder, shown = make_recorder(), []
     recorder._run.display.metrics = shown.append
     finished = np.array([{"loss": 3.0, "frames": 50.0}.get(name, 0.0) for name in METRICS])
@@ -295,7 +295,7 @@ def test_overflows_that_the_loss_scale_answers_never_end_a_run(make_recorder, tm
 @pytest.mark.parametrize(
     "metrics", [{"loss_scale": 1.0}, {"loss": float("nan"), "loss_scale": 2.0**15}], ids=["scale at its lowest", "loss"]
 )
-def test_what_no_loss_scale_can_mend_counts_against_the_limit(make_recorder, metrics):
+def test_what_no_loss_scale_can_fix_counts_against_the_limit(make_recorder, metrics):
     recorder = make_recorder(nonfinite_limit=2)
     for step in (1, 2):
         add_step(recorder, step, skipped=1.0, **metrics)
@@ -332,7 +332,7 @@ def test_a_network_that_has_diverged_ends_its_run_with_the_clips_and_advice(corp
 # --- states, fractions ------------------------------------------------------------------------------------------
 
 
-def test_states_are_told_while_they_last(make_recorder, tmp_path):
+def test_states_are_written_while_they_last(make_recorder, tmp_path):
     recorder = make_recorder()
     add_step(recorder, 6)
     with recorder.state("validating"):
@@ -342,7 +342,7 @@ def test_states_are_told_while_they_last(make_recorder, tmp_path):
     assert read_status(tmp_path / "run").state == "training"
 
 
-def test_work_for_the_log_outside_of_it_is_charged_to_it(make_recorder, monkeypatch):
+def test_work_for_the_log_outside_of_it_counts_as_logging(make_recorder, monkeypatch):
     recorder = make_recorder()
     moments = iter([10.0, 12.5])
     monkeypatch.setattr(recorder_module.time, "perf_counter", lambda: next(moments))

@@ -1,4 +1,4 @@
-"""The compiled steps: one trace a shape, exact accumulation, skipped steps, nothing learned from nothing."""
+"""The compiled steps: one trace per shape, exact accumulation, skipped steps, nothing learned from nothing."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def batch(clips):
     return lay_out([clips[:4], clips[4:]], 60, 240, 4)
 
 
-def test_a_step_learns_and_moves_the_average(batch):
+def test_a_step_learns_and_moves_the_ema(batch):
     steps = make_steps()
     before = everything(steps.state)
     first = named(steps.train(batch))
@@ -148,7 +148,7 @@ def test_validation_measures_the_same_thing_every_time_and_changes_nothing(batch
     np.testing.assert_array_equal(everything(steps.state), before)
 
 
-def test_within_averaged_the_network_has_the_averaged_weights(batch):
+def test_within_the_block_the_network_has_the_ema_of_its_weights(batch):
     steps = make_steps()
     for _ in range(3):
         steps.train(batch)

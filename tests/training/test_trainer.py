@@ -138,7 +138,7 @@ def test_held_out_clips_alone_are_no_training_set(tmp_path):
         open_corpus(small_config(tmp_path, tmp_path).data, TrainingConfig())
 
 
-def test_a_batch_size_that_is_not_measured_is_told(make_trainer):
+def test_a_batch_size_that_is_not_measured_is_announced(make_trainer):
     trainer = make_trainer({"batch_size": "auto"})
     assert "data.batch_size: auto is 32 clips per batch; with --auto-tune it is measured." in text_of(trainer.display)
 

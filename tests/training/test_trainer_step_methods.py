@@ -21,7 +21,7 @@ def four_tensors(rows=4, tokens=12, frames=60):
     )
 
 
-def test_a_padded_batch_is_learnt_from_and_measured(make_trainer):
+def test_a_padded_batch_is_learned_from_and_measured(make_trainer):
     trainer = make_trainer(learning_rate=0.01, warmup_steps=0)
     before = trainer.validation_step(*four_tensors()).numpy()[VALIDATION_SUMS.index("prior")]
     for _ in range(8):
@@ -38,7 +38,7 @@ def test_accumulated_parts_learn_what_the_whole_batch_would(make_trainer):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_a_batch_that_cannot_be_split_is_told(make_trainer):
+def test_a_batch_that_cannot_be_split_is_refused(make_trainer):
     with pytest.raises(TrainingError, match="3 rows cannot be split into gradient_accumulation_steps=2"):
         make_trainer(gradient_accumulation_steps=2).train_step_with_accumulation(*four_tensors(rows=3))
 
@@ -52,7 +52,7 @@ def test_the_check_names_a_batch_of_another_length(make_trainer):
     assert "tf.function RETRACING detected at step 2 (total retraces: 1)" in text_of(trainer.display)
 
 
-def test_the_second_batch_of_a_step_is_watched_too(make_trainer):
+def test_every_batch_of_a_step_is_watched(make_trainer):
     trainer = make_trainer(gradient_accumulation_steps=2)
     trainer.warm_up()
     planned, longer = (next(trainer.task.feed) for _ in range(2))

@@ -35,7 +35,7 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
         ("a" * 1000 + "\nmore", "", "a" * 200),
     ],
 )
-def test_a_licence_is_known_by_its_name(licence, attribution, name):
+def test_a_license_is_known_by_its_name(licence, attribution, name):
     assert licence_name(licence, attribution) == name
 
 
