@@ -152,11 +152,11 @@ def test_within_the_block_the_network_has_the_ema_of_its_weights(batch):
     steps = make_steps()
     for _ in range(3):
         steps.train(batch)
-    current, average = steps.state.flat_weights(), steps.state.ema.numpy()
-    with steps.state.emad():
-        np.testing.assert_array_equal(steps.state.flat_weights(), average)
+    current, ema = steps.state.flat_weights(), steps.state.ema.numpy()
+    with steps.state.with_ema_weights():
+        np.testing.assert_array_equal(steps.state.flat_weights(), ema)
     np.testing.assert_array_equal(steps.state.flat_weights(), current)
-    assert not np.allclose(current, average)
+    assert not np.allclose(current, ema)
 
 
 def test_repeated_symbols_are_summed_before_the_update(batch):

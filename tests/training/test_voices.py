@@ -87,15 +87,14 @@ def two_speakers(tmp_path):
 def test_speaker_vectors_are_computed_at_export_and_not_at_checkpoints(two_speakers, tmp_path, monkeypatch):
     with XTTSTrainer(small_config(two_speakers, tmp_path / "run"), display=quiet_display()) as trainer:
         monkeypatch.setattr(trainer.task.state.model, "speaker_vectors", None)
-        checkpoint = load_checkpoint(trainer.task.save())
+        checkpoint = load_checkpoint(trainer.task.save().path)
     assert "speaker_vectors" not in checkpoint.arrays
-    at_hand = Voice.load(export_voice(checkpoint, tmp_path / "one", corpus=trainer.task.corpus))
-    again = Voice.load(
-        export_voice(checkpoint, tmp_path / "two")
-    )  # as `myxtts voice export` does: the corpus is opened
-    assert at_hand.speakers == ("a", "b")
-    assert not np.allclose(at_hand._speaker_vectors[0], at_hand._speaker_vectors[1])
-    np.testing.assert_array_equal(at_hand._speaker_vectors, again._speaker_vectors)
+    exported = Voice.load(export_voice(checkpoint, tmp_path / "one", corpus=trainer.task.corpus))
+    # As `myxtts voice export` does: the corpus is opened again.
+    again = Voice.load(export_voice(checkpoint, tmp_path / "two"))
+    assert exported.speakers == ("a", "b")
+    assert not np.allclose(exported._speaker_vectors[0], exported._speaker_vectors[1])
+    np.testing.assert_array_equal(exported._speaker_vectors, again._speaker_vectors)
     two_speakers.rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match=r"A voice of 2 speakers needs the recordings .*copy the voice/ folder"):
         export_voice(checkpoint, tmp_path / "three")
