@@ -139,7 +139,7 @@ def test_the_command_trains_prints_the_promised_lines_and_reset_training_when_as
         assert line in text
     assert [path.name for path in run.glob("step-*")] == ["step-00000002"]
     assert run_train(parsed(*words, "--max-steps", "1", "--reset-training")) == 0
-    assert "Starting anew; the earlier run was moved to" in capsys.readouterr().out
+    assert "Starting again; the earlier run was moved to" in capsys.readouterr().out
     assert [path.name for path in run.glob("step-*")] == ["step-00000001"]
     assert (run / "before-reset-1" / "step-00000002" / "state.json").is_file()
 
