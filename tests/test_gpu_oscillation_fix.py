@@ -33,7 +33,7 @@ def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monke
     monkeypatch.setattr(PythonFrames, "rows", counted)
     data = {"plan": "fixed", "batch_size": 2, "prefetch_buffer_size": 3, "use_tf_native_loading": False}
     with trial_trainer(small_config(tone_corpus, tone_corpus, data)) as trainer:
-        trainer.steps.learn([next(trainer.feed)])
+        trainer.task.steps.learn([next(trainer.task.feed)])
         deadline = time.monotonic() + 60
         while len(loaded) < 2 * 4 and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -68,7 +68,7 @@ def test_real_steps_of_a_static_plan_are_compiled_before_the_first_one(tone_corp
     with trial_trainer(small_config(tone_corpus, tone_corpus, {"plan": plan, "num_buckets": 2})) as trainer:
         trainer.warm_up()
         trial = run_trial(trainer, 6)
-        record_property("shapes", ", ".join(str(shape) for shape in trainer.corpus.plan.shapes))
+        record_property("shapes", ", ".join(str(shape) for shape in trainer.task.corpus.plan.shapes))
         record_property("retraces in 6 steps", len(trial.retraces))
         assert (trial.retraces, trial.since_warmup.traces, trial.since_warmup.signatures) == ((), 0, 0)
 

@@ -45,6 +45,10 @@ class ClipTable:
     """int32 (clips,): index in `languages`."""
     is_validation: np.ndarray
     """bool (clips,): held out."""
+    license: str
+    """Text of the corpus's license file."""
+    attribution: str
+    """Text of the corpus's attribution file."""
 
     def clip_frames(self, clip: int) -> np.ndarray:
         """Log-mel of one clip, (frames, n_mels)."""

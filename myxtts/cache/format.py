@@ -128,7 +128,7 @@ class Strings(Sequence[str]):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Cache(PreparedTable):
-    """An opened cache. Arrays are read-only and hold one value per clip; a clip's number is its place in them."""
+    """An opened cache. Arrays are read-only and hold one value per clip; a clip is its index in them."""
 
     folder: Path
     header: Mapping[str, Any]

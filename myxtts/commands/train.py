@@ -31,10 +31,10 @@ def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print a summary of the run."""
     config = config_of(arguments)
     from myxtts.runtime.locks import RunLock
-    from myxtts.training.initial_weights import settle_start
     from myxtts.training.preflight import check_network, make_run_folders
+    from myxtts.training.starting_config import resolve_starting_config
 
-    config = settle_start(config, arguments.reset_training, print_line)
+    config = resolve_starting_config(config, arguments.reset_training, print_line)
     check_network(config)
     make_run_folders(config.training)
     with contextlib.ExitStack() as stack:
@@ -46,7 +46,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         from myxtts.training.trainer import XTTSTrainer
 
         evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
-        trainer = XTTSTrainer(config, evaluate=evaluate, starts_anew=arguments.reset_training)
+        trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())
     return 0

@@ -134,7 +134,7 @@ def diagnose_bottleneck(
             step_seconds=step_seconds,
             trial=trial,
             stalls=stalls if stalls is not None and stalls.share >= STALL_SHARE else None,
-            clips_per_batch=trainer.corpus.plan.mean_clips_per_batch(),
+            clips_per_batch=trainer.task.corpus.plan.mean_clips_per_batch(),
         )
 
 
@@ -142,7 +142,7 @@ def _time_loader(
     trainer: XTTSTrainer, batches: int
 ) -> tuple[tuple[PipelineStage, ...], tuple[tuple[str, float], ...], float]:
     """The datasets that the feed runs, alone: its graph, its stages, and the mean time of a batch over all shapes."""
-    plan, reader = trainer.corpus.plan, trainer.feed.reader
+    plan, reader = trainer.task.corpus.plan, trainer.task.feed.reader
     segment = next(iter(plan.segments((0, 0), batches + 2, batches + 2)))
     stages: tuple[PipelineStage, ...] = ()
     named: dict[str, float] = {}
@@ -183,11 +183,11 @@ def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def _time_step(trainer: XTTSTrainer) -> float:
     """Median time of the step on one real batch, repeated; the train state is restored."""
     accumulated = trainer.config.training.gradient_accumulation_steps
-    batch = next(trainer.feed)
+    batch = next(trainer.task.feed)
     times = []
-    with trainer.state.restored():
+    with trainer.task.state.restored():
         for _ in range(STEP_ALONE_REPETITIONS + 1):
             start = time.perf_counter()
-            trainer.steps.learn([batch] * accumulated).numpy()
+            trainer.task.steps.learn([batch] * accumulated).numpy()
             times.append(time.perf_counter() - start)
     return float(np.median(times[1:]))

@@ -112,8 +112,8 @@ def _training_speeds(ways: dict[str, XTTSConfig], steps: int, announce: Announce
 
 def _useful_frames_per_second(trainer: XTTSTrainer, steps: int) -> float:
     trial = run_trial(trainer, steps)
-    plan = trainer.corpus.plan
-    frames = plan.mean_clips_per_batch() * float(trainer.corpus.cache.frame_counts[plan.clips].mean())
+    plan = trainer.task.corpus.plan
+    frames = plan.mean_clips_per_batch() * float(trainer.task.corpus.cache.frame_counts[plan.clips].mean())
     return frames * trainer.config.training.gradient_accumulation_steps / trial.summary.mean_seconds
 
 

@@ -77,7 +77,7 @@ def diagnose_retracing(
     announce = announce or (lambda line: None)
     announce("Building the network and compiling its steps ...")
     with trial_trainer(config) as trainer:
-        plan = trainer.corpus.plan
+        plan = trainer.task.corpus.plan
         trainer.warm_up()
         announce(f"Running {steps} training steps ...")
         trial = run_trial(trainer, steps)
@@ -88,5 +88,5 @@ def diagnose_retracing(
             useful_share=plan.useful_fraction(),
             compile_seconds=trainer.timers.seconds("compile"),
             trial=trial,
-            why_compilations_are_unknown=trainer.watch.why_compilations_are_unknown(),
+            why_compilations_are_unknown=trainer.task.watch.why_compilations_are_unknown(),
         )

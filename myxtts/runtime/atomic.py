@@ -80,6 +80,20 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def recover_folder(path: str | Path) -> None:
+    """Repair what a killed `replacing_folder` left: put the old folder back if `path` is missing, and remove the rest.
+
+    Only for a folder that no other process writes at the moment.
+    """
+    path = Path(path)
+    pattern = f".{zlib.crc32(os.fsencode(path.name)):08x}.*"
+    for old in path.parent.glob(f"{pattern}.old{TEMPORARY_SUFFIX}"):
+        if not path.exists():
+            old.rename(path)
+    for left in path.parent.glob(f"{pattern}{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def sync_file(path: Path) -> None:
     """Wait until the content of a file is on the disk."""
     with path.open("rb+") as file:

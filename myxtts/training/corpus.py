@@ -1,7 +1,8 @@
-"""The corpus of a run: configuration in, opened cache and the plans of training and validation out."""
+"""The corpus of a run: the open cache, and the plans of training and validation."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ import numpy as np
 
 from myxtts.batches.plan import Plan, plan_corpus
 from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
-from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
@@ -20,16 +20,16 @@ from myxtts.corpus.utterance import summarize_rejections
 from myxtts.models.spec import ModelSpec
 
 STATISTICS_ROWS = 500_000
-"""Frames from which the mean and deviation of each band are taken (2 hours at 62 frames/s)."""
+"""About as many frames decide the mean and deviation of each band (2 hours at 62 frames/s). Chosen; not measured."""
 RUNTIME_NOTICE = (
-    "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analysed again in every pass. This is "
+    "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analyzed again in every epoch. This is "
     "slower than the prepared cache; leave the flag out to use it."
 )
 
 
 @dataclass(frozen=True)
 class TrainingCorpus:
-    """What the trainer needs to know of its data."""
+    """The data of a run, ready to be loaded."""
 
     cache: Cache | RecordingTable
     """The prepared clips, or the recordings that are decoded while training."""
@@ -40,13 +40,18 @@ class TrainingCorpus:
     data_folder: Path
     sound: str
     """One line: rate of the recordings and of the voice, frames, and what the limits drop."""
-    set_aside: str
+    rejected: str
     """One line: how many clips cannot be used, by reason."""
     report: PrepareReport | None
     """None where nothing is prepared (`preprocessing_mode: runtime`)."""
 
+    @functools.cached_property
+    def plan_fingerprint(self) -> str:
+        """Hash of the batch order: a position in the data has a meaning only with it."""
+        return self.plan.fingerprint(self.cache.content_id)
+
     def model_spec(self, model: ModelConfig) -> ModelSpec:
-        """What the network of a configured size is made of for this corpus."""
+        """The dimensions of the network of a configured size for this corpus."""
         return ModelSpec.from_config(
             model,
             num_symbols=len(self.cache.symbols),
@@ -64,8 +69,15 @@ def open_corpus(
     announce: Callable[[str], None] | None = None,
     batch_size: int | None = None,
 ) -> TrainingCorpus:
-    """Prepare what is not prepared, open the cache, and plan. `batch_size` is what `auto` was measured to be."""
-    cache, report = _opened(data, progress, announce or (lambda line: None))
+    """Prepare the clips that are not prepared, open the cache, and plan.
+
+    Args:
+        replicas: copies of the network that share each batch.
+        progress: called with the stage, and how much of it is done.
+        announce: prints a line.
+        batch_size: measured for `data.batch_size: auto`; a number there wins.
+    """
+    cache, report = _open_clips(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
         cache,
@@ -90,10 +102,10 @@ def open_corpus(
     )
 
 
-def _opened(
+def _open_clips(
     data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
 ) -> tuple[Cache | RecordingTable, PrepareReport | None]:
-    """What the loader reads from; a way of loading that is slower than the usual one is announced."""
+    """The prepared clips, or the recordings; a way of loading that is slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
         recordings = open_recordings(data, progress=progress or ignore_progress)
@@ -106,8 +118,8 @@ def _opened(
     return cache, cache.report
 
 
-def mel_statistics(cache: ClipTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each band over the training clips (an even sample of them, if they are very many)."""
+def mel_statistics(cache: Cache | RecordingTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each band over an even sample of the given clips, float32 (n_mels,) each."""
     total_rows = int(cache.frame_counts[clips].sum())
     every = max(1, total_rows // STATISTICS_ROWS)
     count, total, squares = 0, np.zeros(cache.mel.n_mels), np.zeros(cache.mel.n_mels)

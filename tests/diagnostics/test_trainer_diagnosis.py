@@ -41,10 +41,10 @@ def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
 
     make_corpus(tmp_path, 12)
     with trial_trainer(small_config(tmp_path, tmp_path / "run", enable_graph_mode=False)) as trainer:
-        before = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        before = trainer.task.state.flat_weights(), *trainer.task.state.vectors().values()
         assert _time_step(trainer) > 0
-        after = trainer.state.flat_weights(), *trainer.state.vectors().values()
-        assert int(trainer.state.step.numpy()) == 0
+        after = trainer.task.state.flat_weights(), *trainer.task.state.vectors().values()
+        assert int(trainer.task.state.step.numpy()) == 0
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
 

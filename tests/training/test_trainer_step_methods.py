@@ -21,7 +21,7 @@ def four_tensors(rows=4, tokens=12, frames=60):
     )
 
 
-def test_a_padded_batch_is_learnt_from_and_measured(make_trainer):
+def test_a_padded_batch_is_learned_from_and_measured(make_trainer):
     trainer = make_trainer(learning_rate=0.01, warmup_steps=0)
     before = trainer.validation_step(*four_tensors()).numpy()[VALIDATION_SUMS.index("prior")]
     for _ in range(8):
@@ -38,7 +38,7 @@ def test_accumulated_parts_learn_what_the_whole_batch_would(make_trainer):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_a_batch_that_cannot_be_split_is_told(make_trainer):
+def test_a_batch_that_cannot_be_split_is_refused(make_trainer):
     with pytest.raises(TrainingError, match="3 rows cannot be split into gradient_accumulation_steps=2"):
         make_trainer(gradient_accumulation_steps=2).train_step_with_accumulation(*four_tensors(rows=3))
 
@@ -52,13 +52,13 @@ def test_the_check_names_a_batch_of_another_length(make_trainer):
     assert "tf.function RETRACING detected at step 2 (total retraces: 1)" in text_of(trainer.display)
 
 
-def test_the_second_batch_of_a_step_is_watched_too(make_trainer):
+def test_every_batch_of_a_step_is_watched(make_trainer):
     trainer = make_trainer(gradient_accumulation_steps=2)
     trainer.warm_up()
-    planned, longer = (next(trainer.feed) for _ in range(2))
+    planned, longer = (next(trainer.task.feed) for _ in range(2))
     longer = longer._replace(mel=tf.pad(longer.mel, [[0, 0], [0, 8], [0, 0]]))
-    trainer.steps.learn([planned, longer])
-    trainer.watch.observe_step(1, "gradient_step", [planned, longer])
+    trainer.task.steps.learn([planned, longer])
+    trainer.task.watch.observe_step(1, "gradient_step", [planned, longer])
     assert [retrace.argument for retrace in trainer.check_retracing()] == ["mel"]
 
 
@@ -80,14 +80,14 @@ def test_the_first_batch_of_the_dynamic_plan_is_its_warm_up(corpus, tmp_path):
 @pytest.mark.parametrize("settings", [{"enable_xla_compilation": False}, {"enable_graph_mode": False}])
 def test_where_xla_is_off_nothing_is_compiled_by_it(make_trainer, settings):
     trainer = make_trainer(**settings)
-    before = trainer.watch.counts().compilations
+    before = trainer.task.watch.counts().compilations
     trainer.distributed_train_step(*four_tensors(frames=64))
     trainer.validation_step(*four_tensors(frames=64))
-    assert trainer.watch.counts().compilations == before
+    assert trainer.task.watch.counts().compilations == before
 
 
 def test_parts_of_a_step_are_compiled_by_xla_where_it_is_not_off(make_trainer):
     trainer = make_trainer()
-    before = trainer.watch.counts().compilations
+    before = trainer.task.watch.counts().compilations
     trainer.distributed_train_step(*four_tensors(frames=66))
-    assert trainer.watch.counts().compilations > before
+    assert trainer.task.watch.counts().compilations > before

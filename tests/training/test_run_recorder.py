@@ -1,8 +1,7 @@
-"""What a run writes about itself: all of it arrives, and what cannot be written is told once and stops nothing."""
+"""What a run writes about itself: all of it arrives, and what cannot be written is reported once and stops nothing."""
 
 import errno
 import json
-import signal
 import time
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from myxtts.config.config import TrainingConfig
 from myxtts.errors import TextError, TrainingError
 from myxtts.runtime import atomic as disk
 from myxtts.runtime import status as status_module
@@ -20,11 +18,10 @@ from myxtts.runtime.status import STATUS_FILE, read_status, read_steps
 from myxtts.runtime.timers import StepClock
 from myxtts.training import run_log as logbook_module
 from myxtts.training import run_recorder as recorder_module
-from myxtts.training.display import STOPPING, StopOnSignal
-from myxtts.training.progress import Progress
-from myxtts.training.run_log import EventFile
-from myxtts.training.run_recorder import RECENT_STEPS, Recorder
+from myxtts.training.history import RunHistory
+from myxtts.training.run_recorder import RECENT_STEPS, Recorded, open_recorder
 from myxtts.training.steps import METRICS
+from myxtts.training.tensorboard_file import TensorBoardFile
 from myxtts.training.trainer import XTTSTrainer
 from tests.cache.full_disk import largest_file
 from tests.training.small_runs import quiet_display, small_config, text_of
@@ -37,9 +34,11 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 def make_recorder(tmp_path):
     made = []
 
-    def make(**training):
-        config = TrainingConfig(checkpoint_dir=str(tmp_path / "run"), **training)
-        recorder = Recorder(config, quiet_display(), StepClock(), RetraceWatch(), Progress(), CLIP_IDS)
+    def make(nonfinite_limit=25):
+        display, clock, watch, history = quiet_display(), StepClock(), RetraceWatch(), RunHistory()
+        recorder = open_recorder(
+            tmp_path / "run", None, Recorded(METRICS, CLIP_IDS, nonfinite_limit, display, clock, watch, history)
+        )
         made.append(recorder)
         return recorder
 
@@ -49,7 +48,7 @@ def make_recorder(tmp_path):
 
 
 def shown_by(recorder):
-    return text_of(recorder._display)
+    return text_of(recorder._run.display)
 
 
 def log_of(folder):
@@ -57,7 +56,7 @@ def log_of(folder):
 
 
 def add_step(recorder, step, clips=(0, 1, -1), **metrics):
-    """One step with a finite loss, unless told otherwise."""
+    """One step with a finite loss, unless stated otherwise."""
     values = {"loss": 2.0, "frames": 50.0, "loss_scale": 1.0} | metrics
     vector = tf.constant([values.get(name, 0.0) for name in METRICS])
     recorder.add(step, vector, [tf.constant([clips])], batch_frames=100)
@@ -82,7 +81,7 @@ def finished_run(corpus, tmp_path_factory):
     return run
 
 
-def test_the_log_has_the_figures_that_people_look_at(finished_run):
+def test_the_log_has_the_documented_metrics(finished_run):
     entries = log_of(finished_run)
     train = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["step"] for entry in train] == [2, 4]
@@ -123,23 +122,14 @@ def test_every_step_is_in_the_file_of_steps(finished_run):
     assert (read_status(finished_run).state, read_status(finished_run).step) == ("finished", 4)
 
 
-def test_tensorflow_reads_the_checksums_of_every_event(tmp_path):
-    events = EventFile(tmp_path)
-    events.scalars(7, {"a": 1.5, "b": float("nan")})
-    events.picture("p", 8, np.zeros((2, 3, 3), np.uint8))
-    records = [tf.compat.v1.Event.FromString(record.numpy()) for record in tf.data.TFRecordDataset(str(events.path))]
-    assert records[0].file_version == "brain.Event:2"
-    assert [record.step for record in records] == [0, 7, 8]
-
-
 # --- a disk that is full ----------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_written_is_told_once_and_training_goes_on(make_recorder, monkeypatch):
+def test_what_cannot_be_written_is_reported_once_and_training_continues(make_recorder, monkeypatch):
     recorder = make_recorder()
     for module in (logbook_module, status_module):
         monkeypatch.setattr(module, "append_whole", raises(FULL))
-    monkeypatch.setattr(EventFile, "_append", raises(FULL))
+    monkeypatch.setattr(TensorBoardFile, "_append", raises(FULL))
     for step in (1, 2, 3):
         add_step(recorder, step)
         recorder.status.add_step(step, 0.1, 0.1, 0.1, group=0)
@@ -150,10 +140,12 @@ def test_what_cannot_be_written_is_told_once_and_training_goes_on(make_recorder,
     lines = shown_by(recorder).splitlines()
     assert sorted(line.split()[1] for line in lines) == ["file", "log", "status"]
     for line in lines:
-        assert "cannot be written: the disk is full. Training goes on; it is written again when there is space." in line
+        assert (
+            "cannot be written: the disk is full. Training continues; it is written again when there is space." in line
+        )
 
 
-def test_a_run_on_a_device_that_is_always_full_goes_on(make_recorder, tmp_path):
+def test_a_run_on_a_device_that_is_always_full_continues(make_recorder, tmp_path):
     folder = tmp_path / "run"
     recorder = make_recorder()
     for name in ("log.jsonl", "steps.csv"):
@@ -169,24 +161,11 @@ def test_a_run_on_a_device_that_is_always_full_goes_on(make_recorder, tmp_path):
 def test_a_whole_run_survives_logs_that_cannot_be_written(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(logbook_module, "append_whole", raises(FULL))
     monkeypatch.setattr(status_module, "append_whole", raises(FULL))
-    monkeypatch.setattr(EventFile, "_append", raises(FULL))
+    monkeypatch.setattr(TensorBoardFile, "_append", raises(FULL))
     display = quiet_display()
     trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", max_steps=4), display=display)
     assert trainer.train().step == 4
     assert text_of(display).count("the disk is full") == 3
-
-
-def test_what_does_not_fit_leaves_no_torn_record_and_later_ones_arrive(tmp_path):
-    events = EventFile(tmp_path)
-    picture = np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
-    with largest_file(5000):
-        events.scalars(1, {"a": 1.0})
-        with pytest.raises(OSError, match="too large"):
-            events.picture("p", 2, picture)
-        events.scalars(3, {"a": 3.0})
-    events.scalars(4, {"a": 4.0})
-    found = EventAccumulator(str(tmp_path)).Reload()
-    assert [event.step for event in found.Scalars("a")] == [1, 3, 4]
 
 
 def test_an_append_that_fails_leaves_the_file_as_it_was(tmp_path):
@@ -237,7 +216,7 @@ def test_background_work_that_fails_is_one_line_however_often(make_recorder, err
         recorder.logbook.submit(raises(error), "Spoken samples")
     recorder.close("finished")
     cause = "the disk is full." if error is FULL else "No sentence for this voice."
-    assert shown_by(recorder).splitlines() == [f"Spoken samples could not be made: {cause} Training goes on."]
+    assert shown_by(recorder).splitlines() == [f"Spoken samples could not be made: {cause} Training continues."]
 
 
 def test_a_defect_in_background_work_surfaces_at_the_end_and_the_rest_is_written(make_recorder, tmp_path):
@@ -273,16 +252,16 @@ def test_a_skipped_step_is_counted_shown_and_logged_with_its_clips(make_recorder
     assert (train["skipped_steps"], train["scaled_down_steps"], train["loss"]) == (1, 0, 2)
 
 
-def test_figures_are_shown_before_the_first_log_entry(make_recorder):
+def test_metrics_are_shown_before_the_first_log_entry(make_recorder):
     recorder, shown = make_recorder(), []
-    recorder._display.figures = shown.append
+    recorder._run.display.metrics = shown.append
     finished = np.array([{"loss": 3.0, "frames": 50.0}.get(name, 0.0) for name in METRICS])
     recorder.show_first_steps(finished)
-    assert [figures.loss for figures in shown] == [3.0]
+    assert [metrics.loss for metrics in shown] == [3.0]
     add_step(recorder, 1)
     recorder.flush()
     recorder.show_first_steps(finished)
-    assert [figures.loss for figures in shown] == [3.0, 2.0]
+    assert [metrics.loss for metrics in shown] == [3.0, 2.0]
 
 
 def test_the_limit_ends_the_run_with_advice(make_recorder):
@@ -316,7 +295,7 @@ def test_overflows_that_the_loss_scale_answers_never_end_a_run(make_recorder, tm
 @pytest.mark.parametrize(
     "metrics", [{"loss_scale": 1.0}, {"loss": float("nan"), "loss_scale": 2.0**15}], ids=["scale at its lowest", "loss"]
 )
-def test_what_no_loss_scale_can_mend_counts_against_the_limit(make_recorder, metrics):
+def test_what_no_loss_scale_can_fix_counts_against_the_limit(make_recorder, metrics):
     recorder = make_recorder(nonfinite_limit=2)
     for step in (1, 2):
         add_step(recorder, step, skipped=1.0, **metrics)
@@ -326,7 +305,7 @@ def test_what_no_loss_scale_can_mend_counts_against_the_limit(make_recorder, met
 
 def test_skipped_steps_long_ago_do_not_count_against_the_limit(make_recorder):
     recorder = make_recorder(nonfinite_limit=2)
-    recorder._progress.skipped_steps = 100  # of the runs that this one resumes
+    recorder._run.history.skipped_steps = 100  # of the runs that this one resumes
     for step in (1, 1 + RECENT_STEPS):
         add_step(recorder, step, loss=float("nan"), skipped=1.0)
         recorder.flush()
@@ -339,21 +318,21 @@ def test_a_network_that_has_diverged_ends_its_run_with_the_clips_and_advice(corp
     display = quiet_display()
     config = small_config(corpus, tmp_path / "run", max_steps=20, nonfinite_limit=4)
     trainer = XTTSTrainer(config, display=display)
-    trainer.state.weights[0].assign(trainer.state.weights[0] * float("nan"))
+    trainer.task.state.weights[0].assign(trainer.task.state.weights[0] * float("nan"))
     with pytest.raises(TrainingError, match="4 of the last 1,000 steps were skipped"):
         trainer.train()
     assert "Step 1 was skipped: loss nan" in text_of(display)
     logged = [entry for entry in log_of(tmp_path / "run") if entry["kind"] == "skipped"]
     assert [entry["step"] for entry in logged] == [1, 2, 3, 4]
-    assert set(logged[0]["clips"]) <= set(trainer.corpus.cache.ids)
+    assert set(logged[0]["clips"]) <= set(trainer.task.corpus.cache.ids)
     assert logged[0]["clips"]
     assert read_status(tmp_path / "run").state == "failed"
 
 
-# --- states, shares, signals ------------------------------------------------------------------------------------------
+# --- states, fractions ------------------------------------------------------------------------------------------
 
 
-def test_states_are_told_while_they_last(make_recorder, tmp_path):
+def test_states_are_written_while_they_last(make_recorder, tmp_path):
     recorder = make_recorder()
     add_step(recorder, 6)
     with recorder.state("validating"):
@@ -363,11 +342,11 @@ def test_states_are_told_while_they_last(make_recorder, tmp_path):
     assert read_status(tmp_path / "run").state == "training"
 
 
-def test_work_for_the_log_outside_of_it_is_charged_to_it(make_recorder, monkeypatch):
+def test_work_for_the_log_outside_of_it_counts_as_logging(make_recorder, monkeypatch):
     recorder = make_recorder()
     moments = iter([10.0, 12.5])
     monkeypatch.setattr(recorder_module.time, "perf_counter", lambda: next(moments))
-    with recorder.charged():
+    with recorder.counted_as_logging():
         pass
     assert recorder.seconds == 2.5
 
@@ -384,23 +363,3 @@ def test_a_pause_between_two_entries_does_not_change_the_speed(make_recorder, mo
         recorder.resume_clock()
     recorder.flush()
     assert recorder.last_metrics["useful_frames_per_second"] == 50.0
-
-
-def test_the_first_signal_is_answered_at_once_and_the_second_ends_the_run():
-    told = []
-    with StopOnSignal(told.append) as stop:
-        signal.raise_signal(signal.SIGINT)
-        deadline = time.monotonic() + 30
-        while not told and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert stop.is_requested
-        assert told == [STOPPING]
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert told == [STOPPING]
-
-
-def test_without_anybody_to_tell_a_signal_is_only_noted():
-    with StopOnSignal() as stop:
-        signal.raise_signal(signal.SIGTERM)
-    assert stop.is_requested
