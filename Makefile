@@ -61,9 +61,10 @@ test: $(VENV)/.ready  ## the tests that every change must pass
 test-slow: $(VENV)/.ready-benchmark  ## all tests, those that take minutes too
 	$(BIN)/python -m pytest $(PYTEST_PROCESSES) -m 'slow or not slow'
 
-lint: $(VENV)/.ready  ## ruff: rules and format
+lint: $(VENV)/.ready  ## ruff: rules and format; pyright: types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.ready-benchmark  ## every benchmark, as tables; nothing else should run meanwhile
 	for name in loader training synthesis diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -88,7 +88,7 @@ def open_corpus(
         recorded_rates=None if report is None else report.recorded_rates,
         data_folder=data_folder,
     )
-    rejections = cache.rejections if report is None else report.rejections
+    rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
     set_aside = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
         cache,
