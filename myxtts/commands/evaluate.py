@@ -1,6 +1,6 @@
-"""`myxtts evaluate`: measure how well a voice speaks. Prints a table; writes JSON and a page where asked.
+"""`myxtts evaluate`: measure how well a voice speaks. Prints a table; optionally writes JSON and an HTML page.
 
-Without arguments: the bundled voice on the bundled corpus's held-out sentences.
+Without arguments it measures the bundled voice on the held-out sentences of the bundled corpus.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 EVERYDAY = "everyday"
-"""Name under which --sentences finds the list that comes with the package."""
+"""Value of --sentences for the list that comes with the package."""
 SHOWN_FAILURES = 20
 
 
 def configure_evaluate(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `myxtts evaluate`."""
+    """Arguments of `myxtts evaluate`."""
     parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
     parser.add_argument(
         "--recordings-only",
         action="store_true",
-        help="no voice: the recordings themselves, and through Griffin-Lim, which is what a voice can reach at best",
+        help="measure no voice but the recordings, as they are and through Griffin-Lim: the best that a voice can reach",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--data",
         type=Path,
-        help="corpus whose held-out sentences are spoken: those that the voice's training held out (default: the bundled one)",
+        help="corpus whose held-out sentences are spoken (default: the bundled corpus)",
     )
     source.add_argument(
         "--sentences",
-        help=f"a text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
+        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
     )
     parser.add_argument(
         "--language",
@@ -57,12 +57,15 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--sample-rate",
         type=int,
         metavar="HZ",
-        help="with --recordings-only: rate of the mel and the vocoder (default: that of a voice made from the recordings)",
+        help="with --recordings-only: rate of mel and vocoder (default: that of a voice trained on the recordings)",
     )
     parser.add_argument("--speaker", help="speak every sentence as this speaker of the voice")
-    parser.add_argument("--limit", type=int, help="measure on the first N sentences only")
+    parser.add_argument("--limit", type=int, help="use only the first N sentences")
     parser.add_argument(
-        "--seeds", type=int, default=3, help="times that every sentence is spoken, each differently (3)"
+        "--seeds",
+        type=int,
+        default=3,
+        help="how often every sentence is spoken, each time with another seed (default: 3)",
     )
     parser.add_argument(
         "--metrics",
@@ -76,34 +79,36 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--recognizer",
         metavar="NAME",
         help="speech recognizer of cer and wer: moonshine (English; default if installed), whisper:FOLDER (any language; a "
-        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file: {wav} "
-        "in it, or its end, becomes the path; {wavs} becomes many paths, and it prints one line per file",
+        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file; {wav} is "
+        "replaced by the file, or it is the last argument; {wavs} by many files, and it prints one line per file",
     )
     recognizer.add_argument(
-        "--recogniser-command", metavar="COMMAND", help="older spelling of --recognizer command:COMMAND"
+        "--recognizer-command", "--recogniser-command", metavar="COMMAND", help="same as --recognizer command:COMMAND"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with players and spectrograms")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with players and spectrograms")
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure, print, write; returns 0 once the metrics are known."""
+    """Measure, print and write; returns 0 when the metrics were measured."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
+    from myxtts.evaluation.packages import check_packages
     from myxtts.evaluation.report import terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
 
-    folder, description = _described_voice(arguments)
+    voice_folder, description = _described_voice(arguments)
     split = None if description is None else description.training_split
     sentences = _choose_sentences(arguments, description, split)
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
     settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
+    check_packages(metrics, writes_page=arguments.html is not None)
     recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
@@ -112,7 +117,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         if settings is not None:
             evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
-            evaluation = evaluator.evaluate(_load_voice(folder), progress)
+            evaluation = evaluator.evaluate(_load_voice(voice_folder), progress)
             trained = trained_sentences(sentences, split)
             evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
     console = Console()
@@ -121,7 +126,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     for line in failures[:SHOWN_FAILURES]:
         console.print(f"failed: {line}", highlight=False, markup=False)
     if len(failures) > SHOWN_FAILURES:
-        console.print(f"… and {len(failures) - SHOWN_FAILURES} more; --json lists them all.", highlight=False)
+        console.print(f"… and {len(failures) - SHOWN_FAILURES} more; --json lists all of them.", highlight=False)
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
@@ -132,7 +137,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
 
 def everyday_sentences() -> tuple[Sentence, ...]:
-    """The 100 English sentences that come with the package and are in no corpus."""
+    """The 100 English sentences that come with the package and are not part of a corpus."""
     from myxtts.evaluation.sentence_sets import read_sentences
 
     listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
@@ -141,7 +146,7 @@ def everyday_sentences() -> tuple[Sentence, ...]:
 
 
 def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
-    """The voice's folder and description, checked before TensorFlow is imported; None with --recordings-only."""
+    """The folder and description of the voice, checked before TensorFlow is imported; None with --recordings-only."""
     from myxtts.errors import EvaluationError
     from myxtts.synthesis.options import check_front_end
     from myxtts.synthesis.voice_folder import bundled_voice, read_description
@@ -149,7 +154,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
     if arguments.recordings_only:
         return None, None
     if arguments.sample_rate is not None:
-        raise EvaluationError("--sample-rate is for --recordings-only: a voice speaks at its own rate. Leave it out.")
+        raise EvaluationError("--sample-rate needs --recordings-only: a voice speaks at its own rate. Remove the flag.")
     folder = arguments.voice if arguments.voice is not None else bundled_voice()
     description = read_description(folder)
     check_front_end(description.tokenizer().front_end)
@@ -200,18 +205,18 @@ def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | N
     everything = sentences_of(read_corpus(folder, language, split="all").utterances) if split is not None else ()
     sentences = choose_held_out(everything, own_split, split)
     if not sentences:
-        raise EvaluationError(f"{folder} has no held-out sentence. Expected some in metadata_eval.csv, or more clips.")
+        raise EvaluationError(f"{folder} has no held-out sentences. Expected some in metadata_eval.csv, or more clips.")
     return sentences
 
 
 def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Those asked for; by default all that can be measured on the sentences, which may have no recordings to compare with."""
+    """The requested metrics; by default all that can be measured, with or without recordings to compare with."""
     from myxtts.errors import EvaluationError
 
     is_recorded = any(each.recording is not None for each in sentences)
     if arguments.recordings_only and not (is_recorded and arguments.voice is None):
         raise EvaluationError(
-            "--recordings-only takes neither a voice nor --sentences: it measures the recordings of --data."
+            "--recordings-only excludes a voice and --sentences: it measures the recordings of --data."
         )
     if arguments.metrics is None:
         return tuple(
@@ -222,7 +227,8 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     impossible = sorted(NEED_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
-            f"{', '.join(impossible)} compare with recordings, and --sentences has none. Try --data, or other --metrics."
+            f"Without recordings (--sentences) these metrics cannot be measured: {', '.join(impossible)}. "
+            "Try --data, or other --metrics."
         )
     return tuple(arguments.metrics)
 
@@ -230,13 +236,13 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
 def _choose_recognizer(
     arguments: argparse.Namespace, metrics: tuple[str, ...], sentences: tuple[Sentence, ...]
 ) -> Recognizer | None:
-    """The recognizer that was asked for, or the default for the sentences; None if no metric needs one."""
+    """The requested recognizer, or the default for the sentences; None if no metric needs one."""
     from myxtts.errors import EvaluationError
     from myxtts.evaluation.recognizers import open_recognizer
 
     name = arguments.recognizer
-    if arguments.recogniser_command is not None:
-        name = f"command:{arguments.recogniser_command}"
+    if arguments.recognizer_command is not None:
+        name = f"command:{arguments.recognizer_command}"
     if not {"cer", "wer"} & set(metrics):
         if name is not None:
             raise EvaluationError(
@@ -246,15 +252,17 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path) -> Voice:
+def _load_voice(folder: Path | None) -> Voice:
+    from myxtts.synthesis.voice_folder import bundled_voice
+
     start_tensorflow()
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder)
+    return Voice.load(folder if folder is not None else bundled_voice())
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:
-    """The default settings of a voice made from the recordings, at its usual rate or at the one that was asked for."""
+    """The default settings of a voice trained on the recordings, at the given rate or the default one."""
     from myxtts.audio.files import probe_audio
     from myxtts.audio.mel import MelSpec, voice_rate
     from myxtts.config.load import parse_config
@@ -263,12 +271,13 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
     rate = "auto" if sample_rate is None else sample_rate
     data = parse_config({"data": {"sample_rate": rate}}, source="--sample-rate").data
     if sample_rate is None:
-        sample_rate = voice_rate(probe_audio(sentences[0].recording)[1])
+        recording = next(each.recording for each in sentences if each.recording is not None)
+        sample_rate = voice_rate(probe_audio(recording)[1])
     return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
 
 
 def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
-    """Griffin-Lim with its own settings as a plain function: log-mel (frames, n_mels) → samples."""
+    """Griffin-Lim as a plain function: log-mel (frames, n_mels) → samples."""
     start_tensorflow()
     import tensorflow as tf
 

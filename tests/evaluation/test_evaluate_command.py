@@ -101,15 +101,17 @@ def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--sentences", "everyday", "--metrics", "similarity"], "compare with recordings"),
+        (["--sentences", "everyday", "--metrics", "similarity"], "these metrics cannot be measured: similarity"),
         (["--sentences", "everyday", "--recordings-only"], "--recordings-only"),
         (["--sentences", "no-such-file.txt"], "cannot be read"),
         (["--limit", "0"], "--limit"),
-        (["--sample-rate", "16000"], "--sample-rate is for --recordings-only"),
+        (["--sample-rate", "16000"], "--sample-rate needs --recordings-only"),
         (["--recordings-only", "--sample-rate", "5"], "data.sample_rate"),
         (["--language", "Klingon"], "no language 'Klingon'"),
         (["--recordings-only", "--language", "Germn"], "Did you mean de (German)?"),
         (["--speaker", "nobody"], "no speaker 'nobody'"),
+        (["--recognizer", "siri", "--metrics", "cer"], "Unknown recognizer. Received: 'siri'"),
+        (["--recognizer", "moonshine", "--metrics", "failed"], "--recognizer is for the metrics cer and wer"),
     ],
 )
 def test_mistakes_are_explained(words, message, loaded, capsys):
