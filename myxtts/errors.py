@@ -49,7 +49,7 @@ class VoiceError(MyXTTSError):
 
 
 class EvaluationError(MyXTTSError):
-    """A voice cannot be measured: a metric's package or a recognizer is missing."""
+    """A voice cannot be measured: a metric's package or a recogniser is missing."""
 
 
 class DiagnosisError(MyXTTSError):

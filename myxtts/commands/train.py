@@ -147,7 +147,7 @@ def run_train(arguments: argparse.Namespace) -> int:
 
 
 def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
-    """What judges the voice while it trains: the recognizer on the held-out sentences of the corpus."""
+    """What judges the voice while it trains: the recogniser on the held-out sentences of the corpus."""
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_corpus
     from myxtts.corpus.recipes import bundled_corpus
