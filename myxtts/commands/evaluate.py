@@ -79,27 +79,25 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--recognizer",
         metavar="NAME",
         help="speech recognizer of cer and wer: moonshine (English; default if installed), whisper:FOLDER (any language; a "
-        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file: {wav} "
-        "in it, or its end, becomes the path; {wavs} becomes many paths, and it prints one line per file",
+        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file; {wav} is "
+        "replaced by the file, or it is the last argument; {wavs} by many files, and it prints one line per file",
     )
     recognizer.add_argument(
-        "--recognizer-command",
-        "--recogniser-command",
-        metavar="COMMAND",
-        help="older spelling of --recognizer command:COMMAND",
+        "--recognizer-command", "--recogniser-command", metavar="COMMAND", help="same as --recognizer command:COMMAND"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with players and spectrograms")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with players and spectrograms")
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure, print, write; returns 0 once the metrics are known."""
+    """Measure, print and write; returns 0 when the metrics were measured."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
+    from myxtts.evaluation.packages import check_packages
     from myxtts.evaluation.report import terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
@@ -110,6 +108,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
     settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
+    check_packages(metrics, writes_page=arguments.html is not None)
     recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
@@ -237,7 +236,7 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
 def _choose_recognizer(
     arguments: argparse.Namespace, metrics: tuple[str, ...], sentences: tuple[Sentence, ...]
 ) -> Recognizer | None:
-    """The recognizer that was asked for, or the default for the sentences; None if no metric needs one."""
+    """The requested recognizer, or the default for the sentences; None if no metric needs one."""
     from myxtts.errors import EvaluationError
     from myxtts.evaluation.recognizers import open_recognizer
 
@@ -253,11 +252,13 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path) -> Voice:
+def _load_voice(folder: Path | None) -> Voice:
+    from myxtts.synthesis.voice_folder import bundled_voice
+
     start_tensorflow()
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder)
+    return Voice.load(folder if folder is not None else bundled_voice())
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:

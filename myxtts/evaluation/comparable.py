@@ -1,4 +1,4 @@
-"""Clips in a comparable form: silence trimmed at both ends and one level, whoever made them. NumPy only."""
+"""The form in which clips of any source are compared: silence trimmed at both ends, and one level. NumPy only."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.evaluation.comparable import comparable_clip
@@ -57,10 +56,12 @@ def compare_with_recording(
 
 def mel_cepstra(samples: np.ndarray, mel: MelSpec) -> np.ndarray:
     """Mel cepstra without the level, float64 (frames, 13), in nepers."""
+    from scipy.fft import dct
+
     if len(samples) < mel.n_fft:
         samples = np.pad(samples, (0, mel.n_fft - len(samples)))
     spectra = np.asarray(mel_numpy(samples, mel), np.float64)
-    cepstra = np.asarray(scipy.fft.dct(spectra, type=2, axis=1))
+    cepstra = np.asarray(dct(spectra, type=2, axis=1))
     return cepstra[:, 1 : CEPSTRA + 1] / spectra.shape[1]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 
 RESAMPLES = 2000
 
@@ -63,7 +62,9 @@ def estimate(rows: RatioRows, is_mean_square: bool = False) -> Estimate | None:
     value = float(statistic(numerators, denominators))
     if len(numerators) == 1:  # nothing to draw from
         return Estimate(value, value, value)
-    interval = scipy.stats.bootstrap(
+    from scipy.stats import bootstrap
+
+    interval = bootstrap(
         (numerators, denominators), statistic, n_resamples=RESAMPLES, paired=True, method="percentile", rng=0
     ).confidence_interval
     return Estimate(value, float(interval.low), float(interval.high))

@@ -326,7 +326,7 @@ def evaluation_callback(
 
 
 def _speaker_of(sentence: Sentence, voice: MeasuredVoice) -> str | None:
-    """The sentence's speaker, for a voice that has several; a voice of one speaker speaks as itself, whoever was recorded."""
+    """The sentence's speaker, for a voice that has several; a voice of one speaker has no choice."""
     return sentence.speaker or None if len(voice.speakers) > 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Measures clips by the chosen metrics, whoever made them: recordings, vocoded recordings and synthesized clips alike.
+"""Measures clips by the chosen metrics: recordings, vocoded recordings and synthesized clips in the same way.
 
 `load_judge` loads the models of the metrics once; the judge can then be used for many clips.
 """
@@ -98,7 +98,7 @@ class Judge:
 
         def measure(index: int) -> JudgedClip:
             clip, sentence, recording = judged[index], sentences[index], recordings[index]
-            ratios = self._text_ratios(clip.errors) | self._sound_ratios(clip.samples, recording, mel, are_copies)
+            ratios = _text_ratios(clip.errors) | self._sound_ratios(clip.samples, recording, mel, are_copies)
             if self.embedder is not None:
                 clip = replace(clip, embedding=self.embedder.embed(clip.samples, mel.sample_rate))
             if "failed" in self.metrics:
@@ -116,14 +116,6 @@ class Judge:
                 report("measuring", len(measured))
         return measured
 
-    def _text_ratios(self, errors: ErrorCount | None) -> dict[str, Ratio]:
-        if errors is None:
-            return {}
-        return {
-            "cer": Ratio(errors.character_edits, errors.characters),
-            "wer": Ratio(errors.word_edits, errors.words),
-        }
-
     def _sound_ratios(
         self, samples: np.ndarray, recording: np.ndarray | None, mel: MelSpec, are_copies: bool
     ) -> dict[str, Ratio]:
@@ -138,6 +130,15 @@ class Judge:
             if pesq is not None:
                 ratios["pesq"] = Ratio(pesq)
         return ratios
+
+
+def _text_ratios(errors: ErrorCount | None) -> dict[str, Ratio]:
+    if errors is None:
+        return {}
+    return {
+        "cer": Ratio(errors.character_edits, errors.characters),
+        "wer": Ratio(errors.word_edits, errors.words),
+    }
 
 
 def load_judge(

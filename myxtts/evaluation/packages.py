@@ -27,6 +27,10 @@ METRIC_PACKAGES: dict[str, tuple[str, ...]] = {
     "failed": (),
     "rtf": (),
 }
+ALWAYS_NEEDED = ("scipy",)
+"""For the intervals."""
+PAGE_PACKAGES = ("matplotlib",)
+"""For the pictures of the HTML page."""
 METRIC_NAMES = tuple(METRIC_PACKAGES)
 """In the order of the report."""
 NEED_RECORDINGS = frozenset({"similarity", "pesq", "mcd", "log_f0_rmse", "duration_error"})
@@ -40,19 +44,18 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def check_packages(metrics: Sequence[str]) -> None:
-    """Raise an `EvaluationError` that names every package that these metrics lack."""
-    missing: dict[str, None] = {}
-    unmeasurable = []
-    for metric in metrics:
-        lacking = [package for package in METRIC_PACKAGES[metric] if not is_installed(package)]
-        if lacking:
-            missing.update(dict.fromkeys(lacking))
-            unmeasurable.append(metric)
+def check_packages(metrics: Sequence[str], writes_page: bool = False) -> None:
+    """Raise an `EvaluationError` that names every package that these metrics, and the HTML page, lack."""
+    needed: dict[str, tuple[str, ...]] = {metric: (*METRIC_PACKAGES[metric], *ALWAYS_NEEDED) for metric in metrics}
+    if writes_page:
+        needed["--html"] = PAGE_PACKAGES
+    lacking = {name: [each for each in packages if not is_installed(each)] for name, packages in needed.items()}
+    missing = dict.fromkeys(package for packages in lacking.values() for package in packages)
     if missing:
         raise EvaluationError(
-            f"{', '.join(unmeasurable)} need packages that are not installed: {', '.join(missing)}. "
-            f"Run {INSTALL_LINE}, or choose other metrics with --metrics."
+            f"Packages that are not installed: {', '.join(missing)}. They are needed by: "
+            f"{', '.join(name for name, packages in lacking.items() if packages)}. Run {INSTALL_LINE}, or choose other metrics "
+            "with --metrics."
         )
 
 

@@ -110,6 +110,8 @@ def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
         (["--language", "Klingon"], "no language 'Klingon'"),
         (["--recordings-only", "--language", "Germn"], "Did you mean de (German)?"),
         (["--speaker", "nobody"], "no speaker 'nobody'"),
+        (["--recognizer", "siri", "--metrics", "cer"], "Unknown recognizer. Received: 'siri'"),
+        (["--recognizer", "moonshine", "--metrics", "failed"], "--recognizer is for the metrics cer and wer"),
     ],
 )
 def test_mistakes_are_explained(words, message, loaded, capsys):

@@ -12,17 +12,20 @@ from myxtts.evaluation.report import LABELS
 def test_every_missing_package_is_named_once_with_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     message = (
-        r"^cer, wer, similarity, dnsmos, pesq, mcd, log_f0_rmse need packages that are not installed: rapidfuzz, resemblyzer, "
-        r"torch, speechmos, onnxruntime, librosa, pesq, pyworld\. "
-        r"Run `pip install '\.\[evaluate\]'` in the project folder, or .*--metrics"
+        r"^Packages that are not installed: rapidfuzz, scipy, resemblyzer, torch, speechmos, onnxruntime, librosa, pesq, "
+        r"pyworld, matplotlib\. They are needed by: cer, .*, rtf, --html\. Run `pip install '\.\[evaluate\]'` in the project"
     )
     with pytest.raises(EvaluationError, match=message):
-        check_packages(METRIC_NAMES)
+        check_packages(METRIC_NAMES, writes_page=True)
 
 
-def test_metrics_without_packages_are_always_measurable(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+def test_only_the_packages_of_the_chosen_metrics_are_needed(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name == "scipy" else None)
     check_packages(["duration_error", "failed", "rtf"])
+    with pytest.raises(
+        EvaluationError, match=r"^Packages that are not installed: pesq\. They are needed by: pesq\. Run"
+    ):
+        check_packages(["pesq", "failed"])
 
 
 def test_stand_ins_for_removed_modules_are_gone_afterwards():

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.evaluation.quality import NaturalnessJudge, measure_pesq
 
 
 @pytest.fixture(scope="module")
 def clip():
-    return read_audio(read_corpus(bundled_corpus(), split="validation").utterances[0].path)
+    return read_audio(read_manifest(bundled_corpus(), split="validation").utterances[0].path)
 
 
 @pytest.fixture(scope="module")

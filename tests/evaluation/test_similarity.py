@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.manifest import read_corpus
+from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.evaluation.packages import is_installed
 from myxtts.evaluation.similarity import SpeakerEmbedder, speaker_similarities
@@ -12,7 +12,7 @@ from myxtts.evaluation.similarity import SpeakerEmbedder, speaker_similarities
 
 @pytest.mark.skipif(not is_installed("resemblyzer"), reason="resemblyzer is not installed")
 def test_a_lowered_voice_is_less_similar_than_the_speaker_herself():
-    clips = [read_audio(each.path) for each in read_corpus(bundled_corpus(), split="validation").utterances[:3]]
+    clips = [read_audio(each.path) for each in read_manifest(bundled_corpus(), split="validation").utterances[:3]]
     embedder = SpeakerEmbedder.load()
     own = [embedder.embed(samples, rate) for samples, rate in clips]
     lowered = [embedder.embed(samples, round(0.75 * rate)) for samples, rate in clips]
