@@ -33,6 +33,7 @@ COMMANDS = {
     "voice": ("voice", "export a checkpoint as a voice, show what is in one, or list voices"),
     "say": ("speak", "speak a text to a file"),
     "clone": ("speak", "speak a text in the voice of a recording"),
+    "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
     "diagnose": ("diagnose", "why is my device idle? On this trainer, or on any TensorFlow script"),
     "monitor": ("diagnose", "watch the device and a running training (gpu_monitor.py)"),

@@ -4,6 +4,7 @@ Words in the other script are read by the other language's model, in the phoneme
 becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, loaded at first use.
 """
 
+# ruff: noqa: SIM905 - tables read best as words
 from __future__ import annotations
 
 import functools
@@ -30,11 +31,15 @@ _TOKEN = re.compile(rf"{WORD_PATTERN}|[^\W\d_](?:[^\W\d_]|['\u0300-\u036f])*|\d+
 _INITIALISM = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z](?![\w])")
 _STAND_IN = "تهران"
 """Stands for a foreign word in the Persian context: a name, before which an ezafe is possible."""
-_ENGLISH_AS_PERSIAN = (
-    ("eɪ", "ej"), ("aɪ", "ɑj"), ("oʊ", "o"), ("aʊ", "ɑʔu"), ("ɔɪ", "oj"), ("θ", "s"), ("ð", "z"), ("w", "v"),
-    ("ŋk", "nk"), ("ŋɡ", "nɡ"), ("ŋ", "nɡ"), ("ɹ", "r"), ("ɪ", "i"), ("ɛ", "e"), ("ʌ", "ɑ"), ("ə", "e"), ("ɚ", "er"), ("ɝ", "er"), ("ɔ", "o"),
-    ("ʊ", "u"), ("a", "æ"), ("ˌ", ""),
-)  # fmt: skip
+_ENGLISH_AS_PERSIAN = tuple(
+    (old, new)
+    for old, _, new in (
+        pair.partition(":")
+        for pair in (
+            "eɪ:ej aɪ:ɑj oʊ:o aʊ:ɑʔu ɔɪ:oj θ:s ð:z w:v ŋk:nk ŋɡ:nɡ ŋ:nɡ ɹ:r ɪ:i ɛ:e ʌ:ɑ ə:e ɚ:er ɝ:er ɔ:o ʊ:u a:æ ˌ:"
+        ).split()
+    )
+)
 _PERSIAN_AS_ENGLISH = (("q", "ɡ"), ("x", "h"), ("ʔ", ""), ("r", "ɹ"), ("ej", "eɪ"), ("e", "ɛ"), ("o", "oʊ"))
 
 

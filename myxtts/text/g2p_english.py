@@ -1,5 +1,6 @@
 """English text to phonemes: CMUdict as lexicon, homographs by context, a letter tagger for all other words."""
 
+# ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
 import re
@@ -13,7 +14,7 @@ from myxtts.text.letter_tagger import LetterTagger
 
 _UNSTRESSED = frozenset(
     "a an the and or but of to in on at by for from with as is are was were be been am has had have do does can could will "
-    "would shall should must it its he she we they you i him her them us me my your his our their that than if so".split()  # noqa: SIM905
+    "would shall should must it its he she we they you i him her them us me my your his our their that than if so".split()
 )
 _VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
 _TOKEN = re.compile(r"[A-Za-z']+")

@@ -1,4 +1,4 @@
-"""Persian text to phonemes: a letter tagger with the whole sentence in view, a lexicon, ezafe and homographs by context, stress by rule."""
+"""Persian text to phonemes: a letter tagger that sees the whole sentence, a lexicon, homographs by context, stress by rule."""
 
 from __future__ import annotations
 

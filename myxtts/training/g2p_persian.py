@@ -24,6 +24,7 @@ from pathlib import Path
 
 from myxtts.errors import TextError
 from myxtts.text import phonemes as espeak
+from myxtts.text.homographs import Reading as HomographReading
 from myxtts.text.inventory import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian import ZWNJ
@@ -38,12 +39,17 @@ _HOMORICH = str.maketrans({"A": "ɑ", "a": "æ", "S": "ʃ", "j": "ʤ", "C": "ʧ"
 _IPA_DICT = str.maketrans(
     {"ː": "", "ɒ": "ɑ", "ɾ": "r", "ɣ": "q", "ɢ": "q", "χ": "x", "g": "ɡ", "͡": "", "ˈ": "", "/": ""}
 )
-_CONSONANTS = {
-    "آ": "ʔɑ", "أ": "ʔ", "ؤ": "ʔ", "ئ": "ʔji", "ء": "ʔ", "ا": "ɑʔ", "ب": "b", "پ": "p", "ت": "t", "ث": "s", "ج": "ʤ",
-    "چ": "ʧ", "ح": "h", "خ": "x", "د": "d", "ذ": "z", "ر": "r", "ز": "z", "ژ": "ʒ", "س": "s", "ش": "ʃ", "ص": "s",
-    "ض": "z", "ط": "t", "ظ": "z", "ع": "ʔ", "غ": "q", "ف": "f", "ق": "q", "ک": "k", "گ": "ɡ", "ل": "l", "م": "m", "ن": "n", "و": "vu", "ه": "h", "ی": "ji",
-}  # fmt: skip
-_HINTS = {letter: sounds + "æeo" for letter, sounds in _CONSONANTS.items()}
+_HINTS = {
+    letter: sounds + "æeo"
+    for letter, sounds in (
+        pair.split(":")
+        for pair in (
+            "آ:ʔɑ أ:ʔ ؤ:ʔ ئ:ʔji ء:ʔ ا:ɑʔ ب:b پ:p ت:t ث:s ج:ʤ چ:ʧ ح:h خ:x د:d ذ:z ر:r ز:z ژ:ʒ س:s ش:ʃ ص:s ض:z ط:t ظ:z "
+            "ع:ʔ غ:q ف:f ق:q ک:k گ:ɡ ل:l م:m ن:n و:vu ه:h ی:ji"
+        ).split()
+    )
+}
+"""Where the alignment starts from: the usual consonants and long vowels of each letter, and any short vowel."""
 _SHORT_VOWELS = "æeo"
 _EZAFE = "E"
 """The vowel of the ezafe while sentences are aligned."""
@@ -217,7 +223,7 @@ class WordReader:
         aligner: Aligner,
         allowed: dict[str, set[str]],
     ):
-        self._gold, self._ipa_dict, self._homographs = gold, ipa_dict, frozenset(homographs)
+        self.gold, self.ipa_dict, self.homographs = gold, ipa_dict, frozenset(homographs)
         self._aligner, self._allowed = aligner, allowed
 
     def read_many(self, words: Sequence[str]) -> dict[str, Reading | None]:
@@ -225,15 +231,9 @@ class WordReader:
         readings: dict[str, Reading | None] = {}
         rest = []
         for word in words:
-            if word in self._gold:
-                first, count = self._gold[word].most_common(1)[0]
-                total = sum(self._gold[word].values())
-                is_listed = word in self._homographs
-                is_certain = (
-                    count >= _DOMINANT * total and total >= _FREQUENT if is_listed else count > _CERTAIN * total
-                )
-                readings[word] = first if is_certain else None
-            elif word in self._homographs:
+            if word in self.gold:
+                readings[word] = self.certain_reading(word)
+            elif word in self.homographs:
                 readings[word] = None
             else:
                 rest.append(word)
@@ -241,8 +241,18 @@ class WordReader:
             readings[word] = self._checked(word, _espeak_reading(spoken))
         return readings
 
+    def certain_reading(self, word: str) -> Reading | None:
+        """FarsDat's reading of a word, if nearly all its occurrences have it."""
+        if word not in self.gold:
+            return None
+        first, count = self.gold[word].most_common(1)[0]
+        total = sum(self.gold[word].values())
+        if word in self.homographs:
+            return first if count >= _DOMINANT * total and total >= _FREQUENT else None
+        return first if count > _CERTAIN * total else None
+
     def _checked(self, word: str, spoken: str) -> Reading | None:
-        listed = self._ipa_dict.get(word)
+        listed = self.ipa_dict.get(word)
         if listed and _folded(spoken) not in map(_folded, listed):
             return None
         return self.align(word, spoken)
@@ -400,3 +410,31 @@ def label_homographs(homographs: dict[str, dict[str, list[str]]], reader: WordRe
                         chunks[place.start : place.end] = own
                 examples.append(replace(example, chunks=tuple(chunks)))
     return examples
+
+
+def build_lexicon(reader: WordReader) -> dict[str, str]:
+    """word → phonemes, for words with one certain reading in FarsDat or in ipa-dict."""
+    lexicon = {}
+    for word, listed in reader.ipa_dict.items():
+        reading = reader.align(word, next(iter(listed))) if len(listed) == 1 else None
+        if reading is not None and word not in reader.homographs:
+            lexicon[word] = "".join(reading)
+    for word, counter in reader.gold.items():
+        reading = reader.certain_reading(word)
+        if reading is not None:
+            lexicon[word] = "".join(reading)
+        elif counter:
+            lexicon.pop(word, None)
+    return lexicon
+
+
+def build_homograph_readings(
+    homographs: dict[str, dict[str, list[str]]], reader: WordReader
+) -> dict[str, list[HomographReading]]:
+    """word → its readings, for homographs without one dominant reading."""
+    readings = {}
+    for word, listed in homographs.items():
+        aligned = {"".join(each) for each in (reader.align(word, spoken) for spoken in listed) if each is not None}
+        if len(aligned) > 1 and reader.certain_reading(word) is None:
+            readings[word] = [HomographReading(phonemes, "") for phonemes in sorted(aligned)]
+    return readings
