@@ -98,3 +98,14 @@ def _split_like(expected: str, heard: str, owner: Sequence[int], num_words: int)
         else:
             row -= 1
     return ["".join(reversed(word)) for word in words], cost[-1][-1]
+
+
+def edit_distance(first: str, second: str) -> int:
+    """Levenshtein's distance."""
+    previous = list(range(len(second) + 1))
+    for row, letter in enumerate(first, start=1):
+        current = [row]
+        for column, other in enumerate(second, start=1):
+            current.append(min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (letter != other)))
+        previous = current
+    return previous[-1]

@@ -97,7 +97,7 @@ def _is_persian(token: str) -> bool:
 def _read_persian(tokens: Sequence[str]) -> list[str]:
     """Sounds of each token; pauses give none."""
     context = [token if _is_persian(token) or not _is_word(token) else _STAND_IN for token in tokens]
-    sounds = iter(_persian().read_words(" ".join(context)) if any(map(_is_persian, tokens)) else [])
+    sounds = iter(persian_model().read_words(" ".join(context)) if any(map(_is_persian, tokens)) else [])
     return [_persian_sound(token, sounds) if _is_word(token) else "" for token in tokens]
 
 
@@ -112,13 +112,13 @@ def _read_english(tokens: Sequence[str]) -> list[str]:
     sounds = _latin_sound(tokens)
     for index, token in enumerate(tokens):
         if _is_persian(token):
-            sounds[index] = _replaced("".join(_persian().read_words(token)), _PERSIAN_AS_ENGLISH)
+            sounds[index] = _replaced("".join(persian_model().read_words(token)), _PERSIAN_AS_ENGLISH)
     return sounds
 
 
 def _latin_sound(tokens: Sequence[str]) -> list[str]:
     plain = [_without_accents(token) if not token.isascii() else token for token in tokens]
-    sounds = _english().read_words(plain)
+    sounds = english_model().read_words(plain)
     return [token if token.isdigit() else sound for token, sound in zip(tokens, sounds, strict=True)]
 
 
@@ -139,11 +139,14 @@ def _segmenter(language: str) -> Segmenter:
 
 
 @functools.cache
-def _persian() -> PersianG2P:
+def persian_model() -> PersianG2P:
+    """The bundled Persian model."""
     model = load_model(model_path("fa"))
-    return PersianG2P(model.tagger, model.lexicon, model.homographs, model.tagger.extra["ezafe_threshold"])
+    return PersianG2P(model.tagger, model.lexicon, model.homographs, model.ezafe)
 
 
 @functools.cache
-def _english() -> EnglishG2P:
-    return EnglishG2P(*load_model(model_path("en")))
+def english_model() -> EnglishG2P:
+    """The bundled English model."""
+    model = load_model(model_path("en"))
+    return EnglishG2P(model.tagger, model.lexicon, model.homographs)

@@ -76,9 +76,13 @@ class EnglishG2P:
         if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
             return "".join(self.lexicon.get(letter, "") for letter in word)
         stem = word.removesuffix("'s")
-        scores, _ = self.tagger.run(self.tagger.encode(stem))
-        chunks = one_primary_stress(scores, self.tagger.tags)
-        return with_plural("".join(chunks)) if stem != word else "".join(chunks)
+        phonemes = self.read_letters(stem)
+        return with_plural(phonemes) if stem != word else phonemes
+
+    def read_letters(self, word: str) -> str:
+        """A lower-case word by its letters alone."""
+        scores, _ = self.tagger.run(self.tagger.encode(word))
+        return "".join(one_primary_stress(scores, self.tagger.tags))
 
 
 def with_plural(phonemes: str) -> str:

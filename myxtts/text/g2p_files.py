@@ -12,7 +12,10 @@ import numpy as np
 
 from myxtts.errors import TextError
 from myxtts.runtime.atomic import write_atomically
-from myxtts.text.homographs import TABLE_SIZE, HomographModel, Reading
+from myxtts.text.ezafe import TABLE_SIZE as ezafe_size
+from myxtts.text.ezafe import EzafeModel
+from myxtts.text.homographs import TABLE_SIZE as homographs_size
+from myxtts.text.homographs import HomographModel, Reading
 from myxtts.text.letter_tagger import LetterTagger, pack_tagger, unpack_tagger
 
 
@@ -22,6 +25,8 @@ class G2PModel(NamedTuple):
     tagger: LetterTagger
     lexicon: Mapping[str, str]
     homographs: HomographModel
+    ezafe: EzafeModel | None = None
+    """Persian only."""
 
 
 def save_model(path: str | Path, model: G2PModel) -> None:
@@ -34,6 +39,8 @@ def save_model(path: str | Path, model: G2PModel) -> None:
         "homograph_table": model.homographs.table,
         "homograph_scale": np.array(model.homographs.scale, np.float32),
     }
+    if model.ezafe is not None:
+        arrays |= {"ezafe_table": model.ezafe.table, "ezafe_scale": np.array(model.ezafe.scale, np.float32)}
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_atomically(path, content.getvalue())
@@ -49,13 +56,22 @@ def load_model(path: str | Path) -> G2PModel:
             word: [Reading(*each) for each in listed]
             for word, listed in json.loads(_text(arrays["homograph_readings"])).items()
         }
-        table = arrays["homograph_table"]
-        if table.shape != (TABLE_SIZE,) or table.dtype != np.int8:
-            raise ValueError(f"a table of shape {table.shape}")
-        homographs = HomographModel(readings, table, float(arrays["homograph_scale"]))
-        return G2PModel(unpack_tagger(arrays), {word: phonemes for word, _, phonemes in rows}, homographs)
+        homographs = HomographModel(
+            readings, _table(arrays, "homograph_table", homographs_size), float(arrays["homograph_scale"])
+        )
+        ezafe = None
+        if "ezafe_table" in arrays:
+            ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]))
+        return G2PModel(unpack_tagger(arrays), {word: phonemes for word, _, phonemes in rows}, homographs, ezafe)
     except (OSError, EOFError, KeyError, ValueError, TypeError) as error:
         raise TextError(f"{path} is not a pronunciation model of this version ({error}).") from error
+
+
+def _table(arrays: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:
+    table = arrays[name]
+    if table.shape != (size,) or table.dtype != np.int8:
+        raise ValueError(f"{name} of shape {table.shape}")
+    return table
 
 
 def _bytes_array(text: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from myxtts.text.ezafe import EzafeModel
 from myxtts.text.homographs import HomographModel
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian import ZWNJ
@@ -27,13 +28,13 @@ class PersianG2P:
         tagger: letters → chunks of phonemes; its end score is the ezafe.
         lexicon: word without diacritics → phonemes, for words of one reading.
         homographs: words whose reading depends on the words around them.
-        ezafe_threshold: end scores above it are an ezafe.
+        ezafe: log odds by the words around, added to the tagger's end score.
     """
 
     tagger: LetterTagger
     lexicon: Mapping[str, str]
     homographs: HomographModel
-    ezafe_threshold: float
+    ezafe: EzafeModel | None
 
     def read_words(self, text: str) -> list[str]:
         """IPA of each word of a normalized text, with stress; punctuation separates phrases but gives no word."""
@@ -43,6 +44,7 @@ class PersianG2P:
         marks = _mark_array(line)
         scores, ends = self.tagger.run(self.tagger.encode(line.letters), marks)
         best = scores.argmax(axis=-1)
+        has_ezafe = self.find_ezafe(line, ends)
         words = words_and_pauses(line)
         readings = []
         for index, word in enumerate(line.words):
@@ -51,11 +53,9 @@ class PersianG2P:
             phonemes = self._listed(words, index, letters) if not has_marks else None
             if phonemes is None:
                 phonemes = "".join(self.tagger.tags[tag] for tag in best[word.start : word.end])
-            if self._has_ezafe(line, index, float(ends[word.end - 1])):
-                phonemes, has_ezafe = add_ezafe(phonemes), True
-            else:
-                has_ezafe = False
-            readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe)))
+            if has_ezafe[index]:
+                phonemes = add_ezafe(phonemes)
+            readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe[index])))
         return readings
 
     def _listed(self, words: Sequence[tuple[str, int]], index: int, letters: str) -> str | None:
@@ -64,13 +64,22 @@ class PersianG2P:
             return self.homographs.choose([word for word, _ in words], place).phonemes
         return self.lexicon.get(letters)
 
-    def _has_ezafe(self, line: Line, index: int, score: float) -> bool:
-        word = line.words[index]
-        marks = line.marks[word.end - 1]
-        if marks >> KASRA & 1 or marks >> HAMZA & 1:
-            return True
-        is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
-        return not is_last and score > self.ezafe_threshold
+    def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
+        """Whether each word has an ezafe. Written marks decide; before a pause there is none.
+
+        Args:
+            ends: the tagger's end scores, (letters,).
+        """
+        scores = np.array([ends[word.end - 1] for word in line.words])
+        if self.ezafe is not None:
+            scores = scores + self.tagger.extra["ezafe_weight"] * self.ezafe.scores(line)
+        decisions = []
+        for word, score in zip(line.words, scores, strict=True):
+            marks = line.marks[word.end - 1]
+            is_marked = bool(marks & (1 << KASRA | 1 << HAMZA))
+            is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
+            decisions.append(is_marked or (not is_last and score > self.tagger.extra["ezafe_threshold"]))
+        return decisions
 
 
 def words_and_pauses(line: Line) -> list[tuple[str, int]]:

@@ -16,6 +16,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from myxtts.errors import TextError
@@ -135,17 +136,7 @@ def _listed_ipa(written: str) -> str:
 
 
 def _nearest(wanted: str, variants: Sequence[str]) -> str:
-    return min(variants, key=lambda variant: _distance(wanted, variant)) if variants else wanted
-
-
-def _distance(first: str, second: str) -> int:
-    previous = list(range(len(second) + 1))
-    for row, letter in enumerate(first, start=1):
-        current = [row]
-        for column, other in enumerate(second, start=1):
-            current.append(min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (letter != other)))
-        previous = current
-    return previous[-1]
+    return max(variants, key=lambda each: SequenceMatcher(None, wanted, each).ratio()) if variants else wanted
 
 
 def read_homograph_examples(folder: Path, readings: dict[str, dict[str, Reading]]) -> list[HomographExample]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import TextError
+from myxtts.text.ezafe import EzafeModel
 from myxtts.text.g2p_files import G2PModel
 from myxtts.text.g2p_persian import words_and_pauses
 from myxtts.text.homographs import HomographModel, Reading
@@ -23,6 +24,7 @@ from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, re
 from myxtts.training import g2p_english, g2p_persian
 from myxtts.training.g2p import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights, train_tagger
 from myxtts.training.g2p_alignment import count_chunks
+from myxtts.training.g2p_ezafe import train_ezafe
 from myxtts.training.g2p_homographs import HomographExample, train_homographs
 from myxtts.training.g2p_persian import UNKNOWN, Example
 
@@ -40,6 +42,8 @@ ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _RAW_PER_EPOCH = 20_000
 _REPEATS = {"gold": 4, "rewritten": 1, "homographs": 2}
 """How often each source is seen in an epoch next to the raw sentences."""
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 1.0, 0.0
+"""Of the log-linear model next to the tagger's end score, and from which sum on there is an ezafe; chosen on the dev sentences."""
 _CONFIDENT = 1.5
 """Ezafe scores nearer to zero give no label in self-training."""
 _VARIANT_WEIGHT = 0.3
@@ -94,8 +98,14 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
 def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
     """The whole Persian model."""
     examples = prepare_persian(folder, report)
-    tagger = train_persian_tagger(examples, settings, report)
-    return G2PModel(tagger, examples.lexicon, train_persian_homographs(folder, examples))
+    ezafe = train_persian_ezafe(examples)
+    tagger = train_persian_tagger(examples, ezafe, settings, report)
+    return G2PModel(tagger, examples.lexicon, train_persian_homographs(folder, examples), ezafe)
+
+
+def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
+    """The log-linear ezafe model; sources whose labels are less certain count less."""
+    return train_ezafe([(examples.gold, 1.0), (examples.rewritten, 0.5), (examples.raw[::2], 0.2)])
 
 
 def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:
@@ -106,11 +116,15 @@ def train_persian_homographs(folder: Path, examples: PersianExamples) -> Homogra
 
 
 def train_persian_tagger(
-    examples: PersianExamples, settings: TaggerSettings, report: Report, weights: Mapping[str, np.ndarray] | None = None
+    examples: PersianExamples,
+    ezafe: EzafeModel,
+    settings: TaggerSettings,
+    report: Report,
+    weights: Mapping[str, np.ndarray] | None = None,
 ) -> LetterTagger:
     """The tagger after both stages. With `weights`, from an earlier first stage, only the second stage is run."""
     tags = sorted(set().union(*examples.allowed.values()) | {""})
-    extra = {"ezafe_threshold": 0.0}
+    extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
     if weights is None:
         weights = initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
         report("First stage: labels that are certain.")
@@ -119,8 +133,8 @@ def train_persian_tagger(
     report("Labeling the ezafe of the raw sentences.")
     labeled = replace(
         examples,
-        raw=[_self_labeled(tagger, example) for example in examples.raw],
-        homographs=[_self_labeled(tagger, example) for example in examples.homographs],
+        raw=[_self_labeled(tagger, ezafe, example) for example in examples.raw],
+        homographs=[_self_labeled(tagger, ezafe, example) for example in examples.homographs],
     )
     report("Second stage: with these labels.")
     second = replace(settings, learning_rate=settings.learning_rate / 2, seed=settings.seed + 1)
@@ -128,15 +142,16 @@ def train_persian_tagger(
     return build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
 
 
-def _self_labeled(tagger: LetterTagger, example: Example) -> Example:
+def _self_labeled(tagger: LetterTagger, ezafe: EzafeModel, example: Example) -> Example:
     if UNKNOWN not in example.ezafe:
         return example
     _, ends = tagger.run(tagger.encode(example.line.letters), mark_array(example.line))
-    ezafe = []
-    for word, label in zip(example.line.words, example.ezafe, strict=True):
-        score = ends[word.end - 1]
-        ezafe.append(label if label != UNKNOWN or abs(score) < _CONFIDENT else int(score > 0))
-    return replace(example, ezafe=tuple(ezafe))
+    scores = ezafe.scores(example.line) * EZAFE_WEIGHT - EZAFE_THRESHOLD
+    labels = []
+    for word, label, score in zip(example.line.words, example.ezafe, scores, strict=True):
+        total = score + ends[word.end - 1]
+        labels.append(label if label != UNKNOWN or abs(total) < _CONFIDENT else int(total > 0))
+    return replace(example, ezafe=tuple(labels))
 
 
 def mark_array(line: Line) -> np.ndarray:
