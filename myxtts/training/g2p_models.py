@@ -43,7 +43,7 @@ _RAW_PER_EPOCH = 20_000
 _REPEATS = {"gold": 4, "rewritten": 1, "homographs": 2}
 """How often each source is seen in an epoch next to the raw sentences."""
 EZAFE_WEIGHT, EZAFE_THRESHOLD = 1.0, 0.0
-"""Of the log-linear model next to the tagger's end score; the sum from which on there is an ezafe. Chosen on the dev sentences."""
+"""Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
 _CONFIDENT = 1.5
 """Ezafe scores nearer to zero give no label in self-training."""
 _VARIANT_WEIGHT = 0.3
