@@ -41,6 +41,7 @@ COMMANDS = {
     "voice": ("voice", "export a checkpoint as a voice, show a voice, or list voices"),
     "say": ("speak", "speak a text and write it to a file"),
     "clone": ("speak", "speak a text in the voice of a recording"),
+    "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
     "diagnose": ("diagnose", "find out why the device is idle, for this trainer or any TensorFlow script"),
     "monitor": ("diagnose", "watch the device and a running training (gpu_monitor.py)"),
