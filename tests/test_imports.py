@@ -19,8 +19,9 @@ ALLOWED = {
     "batches": {"cache", "corpus", "text", "audio"},
     "data": {"batches", "cache", "corpus", "text", "audio"},
     "models": {"audio"},
+    "export": {"audio", "models", "synthesis"},
     "synthesis": {"text", "audio", "models"},
-    "training": {"text", "audio", "corpus", "cache", "batches", "models", "synthesis"},
+    "training": {"text", "audio", "corpus", "cache", "batches", "models", "export", "synthesis"},
     "evaluation": {"text", "audio", "corpus", "cache", "synthesis", "models"},
     "diagnostics": {"cache", "corpus", "batches", "data", "models", "training"},
 }

@@ -12,12 +12,11 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from myxtts.config.config import DataConfig, frame_contradictions
 from myxtts.errors import AudioError, ConfigError
@@ -154,18 +153,28 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     padded = np.pad(samples, (left, spec.n_fft - left), mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length]
     frames = frames[: num_frames(len(samples), spec)]
-    window, blocks = analysis_window(spec), _filter_blocks(spec)
+    window, blocks, transform = analysis_window(spec), _filter_blocks(spec), _real_transform()
     mel = np.empty((len(frames), spec.n_mels), np.float32)
     windowed = np.empty((FRAMES_AT_ONCE, spec.n_fft), np.float32)
     magnitudes = np.empty((FRAMES_AT_ONCE, 1 + left), np.float32)
     for start in range(0, len(frames), FRAMES_AT_ONCE):
         piece = frames[start : start + FRAMES_AT_ONCE]
-        spectrum = scipy.fft.rfft(np.multiply(piece, window, out=windowed[: len(piece)]), overwrite_x=True)
+        spectrum = transform(np.multiply(piece, window, out=windowed[: len(piece)]))
         magnitude = np.abs(spectrum, out=magnitudes[: len(piece)])
         for bands, bins, weights in blocks:
             np.matmul(magnitude[:, bins], weights, out=mel[start : start + FRAMES_AT_ONCE, bands])
     np.maximum(mel, np.float32(spec.log_floor), out=mel)
     return np.log(mel, out=mel)
+
+
+@functools.cache
+def _real_transform() -> Callable[[np.ndarray], np.ndarray]:
+    """scipy's Fourier transform of real rows; NumPy's where scipy is not installed: cloning transforms only a few rows."""
+    try:
+        import scipy.fft
+    except ImportError:
+        return np.fft.rfft
+    return functools.partial(scipy.fft.rfft, overwrite_x=True)
 
 
 @functools.lru_cache(maxsize=8)

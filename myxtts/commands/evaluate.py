@@ -10,8 +10,6 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.runtime.startup import start_tensorflow
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -227,7 +225,6 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
 
 
 def _load_voice(folder: Path) -> Voice:
-    start_tensorflow()
     from myxtts.synthesis.voice import Voice
 
     return Voice.load(folder)
@@ -248,15 +245,7 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
 
 
 def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
-    """Griffin-Lim with its own settings as a plain function: log-mel (frames, n_mels) → samples."""
-    start_tensorflow()
-    import tensorflow as tf
+    """Griffin-Lim: log-mel (frames, n_mels) → samples."""
+    from myxtts.synthesis.griffin_lim import GriffinLim
 
-    from myxtts.models.vocoder import GriffinLim
-
-    vocoder = GriffinLim(mel)
-
-    def vocode(frames: np.ndarray) -> np.ndarray:
-        return vocoder(tf.constant(frames[None]), tf.constant([len(frames)]))[0].numpy()
-
-    return vocode
+    return GriffinLim(mel)

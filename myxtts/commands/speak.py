@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
 from myxtts.runtime.console import clean_end, printable
-from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
     from myxtts.synthesis.speaker import Speaker
@@ -90,7 +89,8 @@ def run_say(arguments: argparse.Namespace) -> int:
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
         with _open_destination(arguments, description) as destination:
-            return _speak(_load_voice(folder), text, options, destination)
+            voice, start_up_seconds = _load_voice(folder)
+            return _speak(voice, text, options, destination, start_up_seconds)
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
@@ -102,7 +102,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
-            voice = _load_voice(folder)
+            voice, start_up_seconds = _load_voice(folder)
             speaker = voice.clone(references)
             if arguments.save_speaker:
                 speaker.save(arguments.save_speaker)
@@ -110,7 +110,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
                 report.write(f"speaker: {printable(arguments.save_speaker)}\n")
             if destination is None:
                 return 0
-            return _speak(voice, text, _speech_options(arguments, speaker), destination)
+            return _speak(voice, text, _speech_options(arguments, speaker), destination, start_up_seconds)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -130,7 +130,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# --- checks, before TensorFlow is imported ------------------------------------------------------------------------------
+# --- checks, before the voice is loaded --------------------------------------------------------------------------------
 
 
 def _read_text(arguments: argparse.Namespace) -> str:
@@ -255,12 +255,12 @@ def _open_destination(arguments: argparse.Namespace, description: VoiceDescripti
 # --- speaking ---------------------------------------------------------------------------------------------------------
 
 
-def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination) -> int:
+def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination, start_up_seconds: float) -> int:
     from myxtts.synthesis.output import AudioFileWriter, open_output, play
 
     rate, num_samples = voice.sample_rate, 0
     unknown: Counter[str] = Counter()
-    started, compiled = time.perf_counter(), voice.seconds_compiling
+    started = time.perf_counter()
     chunks = voice.say(text, options)
     if destination.is_written and destination.format == "raw":
         sys.stderr.write(f"raw: 16-bit little-endian mono samples at {rate} Hz (aplay -f S16_LE -r {rate})\n")
@@ -280,8 +280,7 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
                     output.write(chunk.samples)
                 num_samples += len(chunk.samples)
                 unknown += chunk.unknown
-        start_up = voice.seconds_compiling - compiled
-        _report(destination, num_samples / rate, time.perf_counter() - started - start_up, start_up, unknown)
+        _report(destination, num_samples / rate, time.perf_counter() - started, start_up_seconds, unknown)
         if played is not None and destination.player is not None:
             sys.stdout.flush()  # the report comes before the sound
             play(played, destination.player)
@@ -315,12 +314,9 @@ def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None
     )
 
 
-def _load_voice(folder: Path) -> Voice:
-    start_tensorflow()
-    import tensorflow as tf
-
+def _load_voice(folder: Path) -> tuple[Voice, float]:
+    """The voice, and the seconds that it took to load ONNX Runtime and the voice."""
+    started = time.perf_counter()
     from myxtts.synthesis.voice import Voice
 
-    # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md).
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    return Voice.load(folder)
+    return Voice.load(folder), time.perf_counter() - started

@@ -1,6 +1,6 @@
-"""`myxtts voice export`, `show` and `list`: from a checkpoint to a voice, and what a voice says about itself.
+"""`myxtts voice export`, `convert`, `show` and `list`: make a voice of a checkpoint, and print what is in a voice.
 
-Voices are untrusted: what they say is shown without control characters, and never in place of what was measured.
+Voices are untrusted: their texts are printed without control characters, apart from what was measured.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument("out", metavar="OUT", help="folder to write")
     export.add_argument("--licence", default="", help="under what terms the voice may be used")
     export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
+    convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
+    convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
+    convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
     show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
     show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
     listing = actions.add_parser("list", help="the voices in folders, with their languages and speakers")
@@ -49,9 +52,13 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
 
 
 def run_voice(arguments: argparse.Namespace) -> int:
-    """Export, show or list voices."""
+    """Export, convert, show or list voices."""
     if arguments.action == "export":
         return _export(arguments)
+    if arguments.action == "convert":
+        from myxtts.export.old_voices import convert_voice
+
+        return _show(str(convert_voice(arguments.voice, arguments.out)))
     if arguments.action == "list":
         return list_voices(arguments.folders)
     return _show(arguments.voice)
@@ -93,7 +100,7 @@ def list_voices(folders: Sequence[Path]) -> int:
     rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
     if not rows:
         raise VoiceError(
-            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and weights.npz; "
+            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and voice.onnx; "
             "`myxtts voice export CHECKPOINT OUT` makes one."
         )
     width = min(LONGEST_COLUMN, max(len(name) for name, _ in rows))
@@ -119,12 +126,12 @@ def _summary_of(folder: Path) -> str:
 
 
 def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
-    from myxtts.synthesis.voice_folder import WEIGHTS_NAME, licence_file
+    from myxtts.synthesis.voice_folder import license_file, model_files
 
     model, mel = description.model_spec(), description.mel_spec()
-    megabytes = (folder / WEIGHTS_NAME).stat().st_size / 1e6
+    megabytes = sum(path.stat().st_size for path in model_files(folder, description)) / 1e6
     speakers = ", ".join(description.speakers) or "none by name"
-    full_text = licence_file(folder)
+    full_text = license_file(folder)
     return {
         "voice": str(folder),
         "languages": ", ".join(description.languages),

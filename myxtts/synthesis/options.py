@@ -1,4 +1,4 @@
-"""How a text is spoken: the choices of the caller, checked."""
+"""How a text is spoken: the caller's choices, and the checks that need only the description of a voice."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from myxtts.synthesis.speaker import Speaker
 from myxtts.text import phonemes
 from myxtts.text.languages import match_language
 from myxtts.text.tokenizer import FrontEnd
-
-# MERGED: What can be refused before a network is built and TensorFlow imported: texts, names, and what a voice needs and can do.
 
 LONGEST_TEXT = 200_000
 """Characters spoken at once: about four hours of speech."""
@@ -49,7 +47,7 @@ def check_can_clone(model: ModelSpec) -> None:
 
 
 def check_language(language: str | None, languages: Sequence[str]) -> str:
-    """The voice's own code of a language given by code or name (`fa`, `Persian`), its first if None; else a `VoiceError`."""
+    """The voice's own code of a language given by code or name (`fa`, `Persian`), its first if None; otherwise a `VoiceError`."""
     if language is None:
         return languages[0]
     found = match_language(language, languages)
@@ -76,7 +74,7 @@ class SpeechOptions:
     language: str | None = None
     """None: the first language of the voice."""
     speaker: str | Speaker | None = None
-    """A name, or a speaker that `Voice.clone` heard; None: the first speaker of the voice."""
+    """A name, or a speaker made by `Voice.clone`; None: the first speaker of the voice."""
     speed: float = 1.0
     """2 is twice as fast."""
     pause: float = 0.25
@@ -110,7 +108,7 @@ _VOICE_DEFAULTS = ("steps", "temperature")
 
 
 def check_number(name: str, value: Any) -> None:
-    """Whether a value may stand for the option of this name; text, truth values and values out of range are told."""
+    """Raise a `VoiceError` for a value that the option of this name cannot have: text, booleans, values out of range."""
     kind, lowest, highest = _RANGES[name]
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = "a whole number" if kind is Integral else "a number"

@@ -21,8 +21,7 @@ from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, XT
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
-from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description, read_weights
 from myxtts.training.checkpoint import checkpoints_in, load_checkpoint, read_state, resolve_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.state import TrainState
@@ -296,9 +295,8 @@ def _read_weights(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
     """The symbols and the weights by name of a voice or a checkpoint."""
     path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():
-        voice = Voice.load(path)
-        weights = {name: variable.numpy() for name, variable in voice.engine.model.weights_by_name().items()}
-        return voice.description.symbols, weights
+        description, weights = read_weights(path)
+        return description.symbols, weights
     checkpoint = load_checkpoint(path)
     kind = "average" if "average" in checkpoint.arrays else "weights"
     return checkpoint.corpus["symbols"], checkpoint.named_weights(kind)

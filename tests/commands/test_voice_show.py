@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from myxtts.cli import EXIT_USER_ERROR, main
-from myxtts.synthesis.voice_folder import save_voice
+from myxtts.export.voice_writer import save_voice
 from tests.synthesis.tiny_voice import describe, random_weights
 
 
