@@ -43,7 +43,7 @@ $(VENV)/.ready: pyproject.toml $(if $(PYTHON),asked-for-python)
 	    echo "Install one of them, or name it: make PYTHON=/path/to/python3.12" >&2; \
 	fi; \
 	exit 1
-	$(BIN)/python -m pip install --quiet --editable '.[phonemes,corpora,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[train,phonemes,corpora,test]'
 	touch $@
 
 $(VENV)/.ready-benchmark: $(VENV)/.ready

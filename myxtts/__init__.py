@@ -1,6 +1,19 @@
-"""MyXTTS: train a voice on a device that never waits, then let it speak."""
+"""MyXTTS: text-to-speech. Train a voice in TensorFlow; speak it anywhere with ONNX Runtime.
+
+import myxtts
+
+audio = myxtts.load_voice().synthesize("Hello.")
+"""
+
+from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from myxtts.synthesis.voice import Voice
 
 __version__ = "0.2.0.dev0"
 
@@ -18,3 +31,10 @@ if not os.access(os.path.expanduser("~"), os.W_OK) and not {"KERAS_HOME", "MPLCO
     make_temporary_home()
 # TensorFlow's C++ start-up notices bury our own lines. A user's own setting wins.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def load_voice(folder: str | Path | None = None, threads: int | None = None) -> Voice:
+    """Load a voice folder, or the bundled voice; see `myxtts.synthesis.voice.Voice.load`."""
+    from myxtts.synthesis.voice import Voice  # only those who speak load ONNX Runtime
+
+    return Voice.load(folder, threads)

@@ -23,6 +23,16 @@ from myxtts.runtime.console import printable
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 
+TRAINING_PACKAGES = {
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "tensorboard": "TensorBoard",
+    "matplotlib": "Matplotlib",
+    "scipy": "SciPy",
+}
+"""Packages of the extra `train`: speaking needs none of them."""
+TRAINING_INSTALL_LINE = "`pip install '.[train]'` in the project folder"
+
 COMMANDS = {
     "corpus": ("data", "fetch or convert a corpus: Debian's telephone prompts, or a folder of audio + .txt"),
     "prepare": ("data", "decode, resample, mel and tokens once, into the cache"),
@@ -67,6 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except MyXTTSError as error:
         return _tell(arguments.command, str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in TRAINING_PACKAGES:
+            raise
+        return _tell(
+            arguments.command,
+            f"This needs {TRAINING_PACKAGES[error.name.split('.')[0]]}, which is not installed. Run {TRAINING_INSTALL_LINE}.",
+        )
     except BrokenPipeError:
         return EXIT_USER_ERROR  # the reader of our output left (`myxtts stats | head`): nothing to tell it
     except OSError as error:

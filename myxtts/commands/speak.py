@@ -1,4 +1,4 @@
-"""`myxtts say` and `clone`: from a text to sound.
+"""`myxtts say` and `clone`: from a text, or a list of texts, to sound.
 
 If sound goes to standard output, messages go to standard error. Exit codes: 0 done; 2 a user's mistake, explained in one
 message, with no half-written file; 128 + n ended by signal n (130 interrupted, 143 terminated), again with no half-written file.
@@ -31,6 +31,8 @@ DEFAULT_STEM = "speech"
 """Without -o the file is speech.wav, or speech-2.wav, … if that exists."""
 MOST_TEXT_BYTES = 4 << 20
 SHOWN_SYMBOLS = 10
+EXIT_FAILED = 1
+"""Some texts of a batch could not be spoken."""
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -39,7 +41,16 @@ SHOWN_SYMBOLS = 10
 def configure_say(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts say`."""
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
-    parser.add_argument("--speaker", metavar="NAME|FILE", help="a speaker of the voice, or one saved by `myxtts clone`")
+    parser.add_argument(
+        "--speaker",
+        metavar="NAME|FILE",
+        help="a speaker of the voice, a mixture (anna:0.7+ben:0.3), or one saved by `myxtts clone`",
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="speak each line of a .txt, .csv, .tsv or .jsonl file into a file of the folder -o; existing files are skipped",
+    )
     listings = parser.add_mutually_exclusive_group()
     listings.add_argument("--list-voices", action="store_true", help="print the voices that are found, and exit")
     listings.add_argument("--list-languages", action="store_true", help="print the languages of the voice, and exit")
@@ -69,6 +80,11 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--play", action="store_true", help="play the speech; without -o no file is written")
     parser.add_argument("--format", help="format of the output; default: by its name, wav for standard output")
+    parser.add_argument("--sample-rate", type=int, metavar="HZ", help="rate of the output; default: the voice's")
+    parser.add_argument("--timings", metavar="FILE", help="write when each word is spoken: .json, .srt or .vtt")
+    parser.add_argument(
+        "--force", action="store_true", help="replace speech.wav, or the files of a batch, instead of keeping them"
+    )
     parser.add_argument("--language", help="language of the text, by code or name; default: the voice's first")
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast")
     parser.add_argument("--pause", type=float, default=0.25, help="seconds of silence after a sentence")
@@ -84,6 +100,9 @@ def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
     if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
         return _list(arguments)
+    if arguments.batch is not None:
+        with clean_end():
+            return _run_batch(arguments)
     with clean_end():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
@@ -91,6 +110,40 @@ def run_say(arguments: argparse.Namespace) -> int:
         with _open_destination(arguments, description) as destination:
             voice, start_up_seconds = _load_voice(folder)
             return _speak(voice, text, options, destination, start_up_seconds)
+
+
+def _run_batch(arguments: argparse.Namespace) -> int:
+    """Speak every line of a file; the files that exist are skipped, so that a run can be resumed."""
+    from myxtts.synthesis.batch import read_batch, speak_batch
+
+    for name, value in (
+        ("TEXT", arguments.text),
+        ("--text-file", arguments.text_file),
+        ("--timings", arguments.timings),
+    ):
+        if value is not None:
+            raise TextError(f"--batch and {name} exclude each other. Leave out one of them.")
+    if arguments.output is None or arguments.output == STANDARD_STREAM or arguments.play:
+        raise AudioError("--batch writes files: give their folder with -o FOLDER, without --play.", "missing")
+    folder, description = _read_voice(arguments)
+    items = read_batch(arguments.batch, description)
+    options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
+    voice, _ = _load_voice(folder)
+    report = speak_batch(
+        voice,
+        items,
+        options,
+        Path(arguments.output),
+        format=arguments.format or "wav",
+        sample_rate=arguments.sample_rate or voice.sample_rate,
+        replaces=arguments.force,
+    )
+    for line in report.failures:
+        sys.stderr.write(f"{printable(line, keeps_lines=False)}\n")
+    skipped = f", {report.num_skipped} existed already" if report.num_skipped else ""
+    failed = f", {len(report.failures)} failed" if report.failures else ""
+    sys.stdout.write(f"{printable(arguments.output)}: {report.num_spoken} files{skipped}{failed}\n")
+    return EXIT_FAILED if report.failures else 0
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
@@ -187,13 +240,13 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescript
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
     """The name of one of the voice's speakers, or the speaker saved in a file."""
-    from myxtts.synthesis.options import check_name
+    from myxtts.synthesis.options import parse_mixture
     from myxtts.synthesis.speaker import Speaker
 
     if name is not None and name not in description.speakers and os.path.isfile(name):
         return Speaker.load(name)
     if name is not None:
-        check_name("speaker", name, description.speakers)
+        parse_mixture(name, description.speakers)
     return name
 
 
@@ -217,6 +270,8 @@ class _Destination:
     path: Path | None
     format: str
     player: str | None
+    sample_rate: int
+    timings: Path | None
 
     @property
     def name(self) -> str:
@@ -234,31 +289,46 @@ class _Destination:
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
     """The checked destination; a file that was not named is a new one, removed again if the block fails."""
     from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.output import check_output_rate, check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.timings import check_timings_name
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
         raise AudioError("--play and `-o -` (standard output) exclude each other. Leave out one of them.", "missing")
     path = None if output is None or is_stream else Path(output)
     format = resolve_format(path, arguments.format)
-    check_rate(format, description.mel_spec().sample_rate)
+    sample_rate = description.mel_spec().sample_rate if arguments.sample_rate is None else arguments.sample_rate
+    check_output_rate(sample_rate)
+    check_rate(format, sample_rate)
+    timings = None if arguments.timings is None else Path(arguments.timings)
+    if timings is not None:
+        check_timings_name(timings)
+        check_place(timings)
     player = find_player() if arguments.play else None
     if path is not None:
         check_place(path)
     if output is not None or player is not None:
-        yield _Destination(output is not None, path, format, player)
+        yield _Destination(output is not None, path, format, player, sample_rate, timings)
+        return
+    if arguments.force:
+        path = Path(f"{DEFAULT_STEM}.{format}")
+        check_place(path)
+        yield _Destination(True, path, format, None, sample_rate, timings)
         return
     with new_file(DEFAULT_STEM, format) as path:
-        yield _Destination(True, path, format, None)
+        yield _Destination(True, path, format, None, sample_rate, timings)
 
 
 # --- speaking ---------------------------------------------------------------------------------------------------------
 
 
 def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination, start_up_seconds: float) -> int:
+    from myxtts.audio.files import resample
     from myxtts.synthesis.output import AudioFileWriter, open_output, play
+    from myxtts.synthesis.timings import Timeline
 
-    rate, num_samples = voice.sample_rate, 0
+    rate, num_samples = destination.sample_rate, 0
+    timeline = Timeline()
     unknown: Counter[str] = Counter()
     started = time.perf_counter()
     chunks = voice.say(text, options)
@@ -276,10 +346,15 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
             if played is not None:
                 outputs.append(writers.enter_context(AudioFileWriter(played, rate)))
             for chunk in chunks:
+                samples = resample(chunk.samples, chunk.sample_rate, rate)
                 for output in outputs:
-                    output.write(chunk.samples)
-                num_samples += len(chunk.samples)
+                    output.write(samples)
+                num_samples += len(samples)
                 unknown += chunk.unknown
+                if destination.timings is not None:
+                    timeline.add(chunk.text, chunk.seconds, chunk.symbols, voice.words_of(chunk), voice.speaks_phonemes)
+        if destination.timings is not None:
+            timeline.save(destination.timings)
         _report(destination, num_samples / rate, time.perf_counter() - started, start_up_seconds, unknown)
         if played is not None and destination.player is not None:
             sys.stdout.flush()  # the report comes before the sound

@@ -169,12 +169,13 @@ class Graph:
         metadata: Mapping[str, str],
     ) -> onnx.ModelProto:
         """The finished model; inputs and outputs are names with number types (`TensorProto`) and shapes."""
-        infos = [
-            [helper.make_tensor_value_info(each, *description) for each, description in group.items()]
-            for group in (inputs, outputs)
-        ]
         graph = helper.make_graph(
-            self._scopes[0], name, *infos, list(self._initializers.values()), value_info=self._described
+            self._scopes[0],
+            name,
+            [helper.make_tensor_value_info(each, *described) for each, described in inputs.items()],
+            [helper.make_tensor_value_info(each, *described) for each, described in outputs.items()],
+            list(self._initializers.values()),
+            value_info=self._described,
         )
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opsets, producer_name="myxtts")

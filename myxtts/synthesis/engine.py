@@ -113,10 +113,10 @@ def load_engine(
 
 def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
     return {
-        "duration_scale": np.float32(sampling.duration_scale),
-        "steps": np.int64(sampling.steps),
-        "temperature": np.float32(sampling.temperature),
-        "language": np.int64(sampling.language),
+        "duration_scale": np.array(sampling.duration_scale, np.float32),
+        "steps": np.array(sampling.steps, np.int64),
+        "temperature": np.array(sampling.temperature, np.float32),
+        "language": np.array(sampling.language, np.int64),
         SPEAKER_INPUT: sampling.speaker.astype(np.float32),
     }
 

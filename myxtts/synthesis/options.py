@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -19,6 +20,8 @@ from myxtts.text.tokenizer import FrontEnd
 LONGEST_TEXT = 200_000
 """Characters spoken at once: about four hours of speech."""
 SHOWN_NAMES = 20
+LARGEST_WEIGHT = 1e6
+"""Of a speaker in a mixture; the weights are divided by their sum."""
 
 
 def check_text_length(text: str) -> None:
@@ -38,6 +41,31 @@ def check_name(what: str, name: str, names: Sequence[str]) -> None:
     listed = ", ".join(printable(each, keeps_lines=False) for each in names[:SHOWN_NAMES]) or "none"
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     raise VoiceError(f"This voice has no {what} {name!r:.60}. It has: {listed}{more}.{advice}")
+
+
+def parse_mixture(text: str, names: Sequence[str]) -> dict[str, float]:
+    """The weights of a speaker's name, or of several: `anna:0.7+ben:0.3`; unknown names are a `VoiceError`.
+
+    A name of the voice that looks like a mixture is a name.
+    """
+    if text in names or "+" not in text:
+        check_name("speaker", text, names)
+        return {text: 1.0}
+    weights: dict[str, float] = {}
+    for part in text.split("+"):
+        name, _, weight = (
+            part.strip().rpartition(":") if ":" in part and part.strip() not in names else (part.strip(), "", "1")
+        )
+        check_name("speaker", name, names)
+        try:
+            weights[name] = weights.get(name, 0.0) + float(weight)
+        except ValueError:
+            weights[name] = math.nan
+    if not all(0 < weight <= LARGEST_WEIGHT for weight in weights.values()):
+        raise VoiceError(
+            f"A mixture of speakers is such as anna:0.7+ben:0.3, with weights above 0. Received: {text!r:.80}."
+        )
+    return weights
 
 
 def check_can_clone(model: ModelSpec) -> None:
@@ -74,7 +102,7 @@ class SpeechOptions:
     language: str | None = None
     """None: the first language of the voice."""
     speaker: str | Speaker | None = None
-    """A name, or a speaker made by `Voice.clone`; None: the first speaker of the voice."""
+    """A name, a mixture such as `anna:0.7+ben:0.3`, or a speaker made by `Voice.clone`; None: the voice's first speaker."""
     speed: float = 1.0
     """2 is twice as fast."""
     pause: float = 0.25

@@ -1,4 +1,4 @@
-"""A text in pieces that are spoken one at a time, and how their sound is joined. Plain functions of numbers."""
+"""The pieces of a text that are spoken one at a time: how they are cut, their noise, and how their sound is joined."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.errors import VoiceError
+from myxtts.synthesis.markup import Style
 
 LONGEST_SYMBOLS = 384
 """Symbols of one piece: a long sentence. Attention costs their square."""
@@ -19,17 +20,18 @@ HIGHEST_PEAK = 0.99
 
 
 class Piece(NamedTuple):
-    """What is spoken at once: a sentence, or a part of a long one."""
+    """What is spoken at once: a sentence, or a part of a long one; without ids only a pause."""
 
     text: str
     ids: list[int]
     unknown: Counter[str]
     """Symbols of the text that the voice does not have."""
     seed: int
-    index: int
-    """Position in its text; with the seed, it decides the noise."""
+    position: int
+    """Index in its text; with the seed, it decides the noise."""
     pause_seconds: float
     """Silence after it."""
+    style: Style = Style()
 
 
 def cut_symbols(ids: Sequence[int], boundaries: frozenset[int], longest: int) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -11,7 +12,6 @@ from onnx import ModelProto
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.runtime.machine import usable_cores
 
 ERRORS_ONLY = 3
 """ONNX Runtime's log level: it also warns about weights that only training uses."""
@@ -24,7 +24,7 @@ class Session:
         """`threads` of one run; None: as many as there are cores for this process."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = ERRORS_ONLY
-        options.intra_op_num_threads = usable_cores() if threads is None else threads
+        options.intra_op_num_threads = _usable_cores() if threads is None else threads
         options.inter_op_num_threads = 1
         # Lengths differ from sentence to sentence: memory patterns are kept per length and would grow without end.
         options.enable_mem_pattern = False
@@ -43,7 +43,12 @@ class Session:
         """The named outputs; inputs that the model lacks are left out."""
         given = {name: np.asarray(array) for name, array in inputs.items() if name in self._inputs}
         with _explained():
-            return self._session.run(list(outputs), given)
+            return [np.asarray(array) for array in self._session.run(list(outputs), given)]
+
+
+def _usable_cores() -> int:
+    """Cores that this process may use, where the system can restrict them. Without psutil, which takes longer to import."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -83,10 +84,9 @@ class Speaker:
         return cls(np.asarray(vector, np.float32), voice)
 
 
-def _is_vector_value(value: object) -> bool:
-    return (
-        type(value) in (int, float) and abs(value) <= LARGEST_VALUE
-    )  # neither a bool nor NaN, which is not below anything
+def _is_vector_value(value: Any) -> bool:
+    # Neither a bool nor NaN, which is not below anything.
+    return type(value) in (int, float) and abs(value) <= LARGEST_VALUE
 
 
 def check_reference(path: str | Path) -> None:

@@ -11,36 +11,29 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from myxtts.errors import TextError, VoiceError
-from myxtts.synthesis.engine import Engine, Sampling, load_engine
+from myxtts.synthesis.engine import Encoded, Engine, Sampling, load_engine
+from myxtts.synthesis.markup import Part, Spoken, Style, parse_markup
 from myxtts.synthesis.options import (
     SpeechOptions,
     check_can_clone,
     check_language,
-    check_name,
     check_number,
     check_text_length,
+    parse_mixture,
 )
-from myxtts.synthesis.pieces import (
-    LONGEST_FRAMES,
-    LONGEST_SYMBOLS,
-    Piece,
-    cut_frames,
-    cut_symbols,
-    join_parts,
-    noise_of,
-)
+from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
+from myxtts.synthesis.reader import Reader, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
+from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, open_vocoder
 from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
-from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
-from myxtts.text.sentences import TextPiece, split_sentences
 
 
 class Audio(NamedTuple):
@@ -61,8 +54,16 @@ class Chunk(NamedTuple):
     samples: np.ndarray
     sample_rate: int
     text: str
-    unknown: Counter
+    unknown: Counter[str]
     """Symbols of the text that the voice does not have; they are skipped."""
+    symbols: tuple[Timed, ...] = ()
+    """The symbols that are spoken, in seconds from the start of the chunk."""
+    language: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts, with the pause after it."""
+        return len(self.samples) / self.sample_rate
 
 
 class Voice:
@@ -90,8 +91,8 @@ class Voice:
         self._model = description.model_spec()
         self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
-        id_of = self._tokenizer.symbols.id_of
-        self._boundaries = frozenset(id_of[symbol] for symbol in (WORD_BOUNDARY, *PAUSE_SYMBOLS) if symbol in id_of)
+        self._reader = Reader(self._tokenizer, description.max_characters)
+        self._boundaries = self._reader.boundaries
 
     @classmethod
     def load(cls, folder: str | Path | None = None, threads: int | None = None) -> Voice:
@@ -112,20 +113,22 @@ class Voice:
     def say(self, text: str, options: SpeechOptions | None = None, **named) -> Iterator[Chunk]:
         """Speak a text: chunks of audio as they are ready, sentence by sentence, to be played one after the other.
 
-        Options are given by name (`SpeechOptions`) or as an object. What is wrong with them or the text is raised at once.
+        Options are given by name (`SpeechOptions`) or as an object; the text may have marks (`myxtts.synthesis.markup`). What is
+        wrong with them or the text is raised at once.
         """
         options = _options(options, named)
-        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
-        pieces = self._pieces(text, language, options, options.seed)
+        pieces = self._pieces(text, options, options.seed)
+        samplings = self._samplings(text, options)
         first = next(pieces)  # a text with nothing to say raises now
-        return self._say(itertools.chain([first], pieces), language, vector, options)
+        return (self._chunk(piece, samplings[piece.style]) for piece in itertools.chain([first], pieces))
 
-    def _say(
-        self, pieces: Iterable[Piece], language: str, vector: np.ndarray, options: SpeechOptions
-    ) -> Iterator[Chunk]:
-        sampling = self.sampling(language, vector, options)
-        for piece in pieces:
-            yield Chunk(self._speak(piece, sampling), self.sample_rate, piece.text, piece.unknown)
+    def words_of(self, chunk: Chunk) -> list[Timed]:
+        """The written words of a chunk, in seconds from its start."""
+        words = chunk.text.split()
+        encoded = self._tokenizer.encode_many(words, chunk.language) if words else []
+        names = self._tokenizer.symbols.symbols
+        counts = [count_spoken_words([names[each] for each in found.ids]) for found in encoded]
+        return time_words(chunk.symbols, words, counts)
 
     def synthesize(self, text: str, options: SpeechOptions | None = None, **named) -> Audio:
         """Speak a text and return all of it: the chunks of `say`, joined."""
@@ -144,12 +147,12 @@ class Voice:
             raise VoiceError(f"Every text needs a seed. Received: {len(texts)} texts and {len(seeds)} seeds.")
         for seed in seeds:
             check_number("seed", seed)
-        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
-        sampling = self.sampling(language, vector, options)
         # Every text is checked before the first one is spoken.
-        pieces = [list(self._pieces(text, language, options, seed)) for text, seed in zip(texts, seeds, strict=True)]
+        pieces = [list(self._pieces(text, options, seed)) for text, seed in zip(texts, seeds, strict=True)]
+        samplings = [self._samplings(text, options) for text in texts]
         return [
-            Audio(np.concatenate([self._speak(piece, sampling) for piece in own]), self.sample_rate) for own in pieces
+            Audio(np.concatenate([self._chunk(piece, own[piece.style]).samples for piece in each]), self.sample_rate)
+            for each, own in zip(pieces, samplings, strict=True)
         ]
 
     def vocode(self, mel: np.ndarray) -> Audio:
@@ -168,6 +171,11 @@ class Voice:
         """Whether the voice can follow a reference recording."""
         return self._model.has_speakers
 
+    @property
+    def speaks_phonemes(self) -> bool:
+        """Whether its symbols are phonemes and not letters."""
+        return self._tokenizer.front_end.kind == "phonemes"
+
     def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
         """The speaker of one or several recordings of at least 1 s each; several are averaged."""
         check_can_clone(self._model)
@@ -181,7 +189,10 @@ class Voice:
         return Speaker(np.mean(vectors, axis=0).astype(np.float32), self.identity)
 
     def speaker_vector(self, speaker: str | Speaker | None) -> np.ndarray:
-        """The vector (speaker_channels,) of a name or of a cloned speaker; zeros for a voice of one speaker."""
+        """The vector (speaker_channels,) of a name, of a mixture (`anna:0.7+ben:0.3`) or of a cloned speaker.
+
+        Zeros for a voice of one speaker.
+        """
         channels = self._model.speaker_channels
         if isinstance(speaker, Speaker):
             if not self.can_clone or speaker.voice != self.identity or speaker.vector.shape != (channels,):
@@ -190,67 +201,55 @@ class Voice:
                     f"{self.identity!r}. Clone it again with this voice."
                 )
             return speaker.vector
-        if speaker is not None:
-            check_name("speaker", speaker, self.speakers)
-        if not self.can_clone:
+        first = dict.fromkeys(self.speakers[:1], 1.0)
+        weights = first if speaker is None else parse_mixture(speaker, self.speakers)
+        if self._speaker_vectors is None:
             return np.zeros(channels, np.float32)
-        if not self.speakers or self._speaker_vectors is None:
+        if not weights:
             raise VoiceError("This voice names no speakers. Give it a recording: myxtts clone REFERENCE TEXT.")
-        return self._speaker_vectors[self.speakers.index(speaker) if speaker is not None else 0]
+        rows = [self.speakers.index(name) for name in weights]
+        return np.average(self._speaker_vectors[rows], axis=0, weights=list(weights.values())).astype(np.float32)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _pieces(self, text: str, language: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
-        """A text as symbols, piece by piece; at least one.
+    def _pieces(self, text: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
+        """A text as symbols, piece by piece; at least one."""
+        language = check_language(options.language, self.languages)
+        return self._reader.read(self._parts(text), language, options.pause, seed)
 
-        It reads one part ahead: a part that cannot be spoken leaves its unknown symbols, and the end of its sentence, to its
-        neighbor.
-        """
-        index, held, unknown = 0, None, Counter()
-        for part in self._split(text, language):
-            encoded = self._tokenizer.encode(part.text, language)
-            pause_seconds = options.pause if part.ends_sentence else options.pause / 3
-            if not encoded.ids:
-                unknown += encoded.unknown
-                if held is not None and part.ends_sentence:
-                    held = held._replace(pause_seconds=pause_seconds)
-                continue
-            runs = cut_symbols(encoded.ids, self._boundaries, LONGEST_SYMBOLS)
-            for run, ids in enumerate(runs):
-                if held is not None:
-                    yield held
-                held = Piece(
-                    text=part.text if run == 0 else "",
-                    ids=ids,
-                    unknown=encoded.unknown + unknown if run == 0 else Counter(),
-                    seed=seed,
-                    index=index,
-                    pause_seconds=pause_seconds if run == len(runs) - 1 else options.pause / 3,
-                )
-                index += 1
-            unknown = Counter()
-        if held is None:
-            raise TextError(_nothing_to_speak(text, unknown, language))
-        yield held._replace(unknown=held.unknown + unknown)
-
-    def _split(self, text: str, language: str) -> list[TextPiece]:
+    def _parts(self, text: str) -> list[Part]:
         if not isinstance(text, str):
             raise TextError(f"Expected a text. Received: {text!r:.60}.")
         check_text_length(text)
-        parts = split_sentences(text, language, self.description.max_characters)
-        if not parts:
+        parts = parse_markup(text)
+        if not any(isinstance(part, Spoken) for part in parts):
             raise TextError("The text is empty. Expected something to say.")
         return parts
 
-    def _speak(self, piece: Piece, sampling: Sampling) -> np.ndarray:
-        """Samples of a piece, with the pause after it."""
-        parts = [self.vocoder(_at_least_two_frames(mel)) for mel in self.mels(piece, sampling)]
-        return join_parts(parts, self.sample_rate, piece.pause_seconds)
+    def _samplings(self, text: str, options: SpeechOptions) -> dict[Style, Sampling]:
+        """The sampling of each style of a text; unknown languages and speakers raise."""
+        return {style: self.sampling(options, style) for style in {Style(), *styles_of(self._parts(text))}}
 
-    def mels(self, piece: Piece, sampling: Sampling, longest: int = LONGEST_FRAMES) -> Iterator[np.ndarray]:
+    def _chunk(self, piece: Piece, sampling: Sampling) -> Chunk:
+        """A spoken piece, with the pause after it."""
+        language = self.languages[sampling.language]
+        if not piece.ids:
+            return Chunk(join_parts([], self.sample_rate, piece.pause_seconds), self.sample_rate, "", Counter())
+        encoded = self.engine.encode(piece.ids, sampling)
+        mels = self.mels(piece, encoded, sampling)
+        parts = [self.vocoder(_at_least_two_frames(mel)) for mel in mels]
+        samples = join_parts(parts, self.sample_rate, piece.pause_seconds)
+        names = self._tokenizer.symbols.symbols
+        spoken_seconds = sum(map(len, parts)) / self.sample_rate
+        symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
+        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language)
+
+    def mels(
+        self, piece: Piece, encoded: Encoded, sampling: Sampling, longest: int = LONGEST_FRAMES
+    ) -> Iterator[np.ndarray]:
         """Log-mels (frames, n_mels) of a piece: one, or several of at most `longest` frames each."""
-        features, frames = self.engine.encode(piece.ids, sampling)
-        noise = noise_of(piece.seed, piece.index, int(frames.sum()), self.mel.n_mels)
+        features, frames = encoded
+        noise = noise_of(piece.seed, piece.position, int(frames.sum()), self.mel.n_mels)
         is_boundary = np.zeros(len(frames), bool)
         is_boundary[1::2] = [each in self._boundaries for each in piece.ids]  # symbols are between blanks
         start = 0
@@ -259,13 +258,15 @@ class Voice:
             yield self.engine.decode(features, part, noise[start:stop], sampling)
             start = stop
 
-    def sampling(self, language: str, vector: np.ndarray, options: SpeechOptions) -> Sampling:
-        """The options with the voice's defaults filled in."""
+    def sampling(self, options: SpeechOptions, style: Style = Style()) -> Sampling:  # noqa: B008 - it is immutable
+        """The options with the voice's defaults filled in, and with what a style changes."""
+        language = check_language(style.language or options.language, self.languages)
+        vector = self.speaker_vector(style.speaker or options.speaker)
         defaults = self.description.defaults
         return Sampling(
             speaker=vector,
             language=self.languages.index(language),
-            duration_scale=defaults.duration_scale / options.speed,
+            duration_scale=defaults.duration_scale / (options.speed * style.speed),
             steps=defaults.steps if options.steps is None else options.steps,
             temperature=defaults.temperature if options.temperature is None else options.temperature,
         )
@@ -280,9 +281,3 @@ def _options(options: SpeechOptions | None, named: dict) -> SpeechOptions:
     if options is not None and named:
         raise VoiceError(f"Give a SpeechOptions or options by name, not both. Received both: {sorted(named)}.")
     return options or SpeechOptions(**named)
-
-
-def _nothing_to_speak(text: str, unknown: Counter, language: str) -> str:
-    symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
-    reason = f" The voice does not have the symbols {symbols!r}." if symbols else ""
-    return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"

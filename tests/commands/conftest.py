@@ -13,12 +13,3 @@ def voice(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cloning_voice(tmp_path_factory):
     return str(write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben")))
-
-
-@pytest.fixture
-def graph_optimizer_as_before():
-    """`myxtts say` turns the graph optimizer off for its own process."""
-    import tensorflow as tf
-
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})

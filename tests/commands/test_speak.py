@@ -15,8 +15,6 @@ from myxtts.synthesis.voice_folder import read_description, read_weights
 from myxtts.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from tests.synthesis.tiny_voice import describe, random_weights, write_recording
 
-pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
-
 
 class PipedInput:
     """Standard input that comes through a pipe."""

@@ -1,5 +1,6 @@
 """A voice speaks: the same text and seed give the same audio, also in other company and in other threads."""
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -78,9 +79,10 @@ def test_many_texts_at_once_sound_like_each_on_its_own(voice):
 
 def test_a_piece_that_is_decoded_in_parts_has_the_frames_of_the_whole(voice):
     ids = voice._tokenizer.encode("hello there, this is it", "en").ids
-    piece = Piece("", ids, Counter(), seed=5, index=0, pause_seconds=0.0)
-    sampling = voice.sampling("en", voice.speaker_vector(None), SpeechOptions())
-    (whole,), parts = voice.mels(piece, sampling), list(voice.mels(piece, sampling, longest=40))
+    piece = Piece("", ids, Counter(), seed=5, position=0, pause_seconds=0.0)
+    sampling = voice.sampling(SpeechOptions())
+    encoded = voice.engine.encode(ids, sampling)
+    (whole,), parts = voice.mels(piece, encoded, sampling), list(voice.mels(piece, encoded, sampling, longest=40))
     assert len(parts) > 1
     assert max(map(len, parts)) <= 40
     assert sum(map(len, parts)) == len(whole)
@@ -298,3 +300,41 @@ found = {{"tensorflow", "keras", "matplotlib"}} & set(sys.modules)
 assert not found, found
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+def test_a_mixture_of_speakers_lies_between_them(cloning_voice):
+    anna, ben = (cloning_voice.speaker_vector(name) for name in ("anna", "ben"))
+    np.testing.assert_allclose(cloning_voice.speaker_vector("anna:3+ben:1"), 0.75 * anna + 0.25 * ben, atol=1e-6)
+    np.testing.assert_allclose(cloning_voice.speaker_vector("anna+ben"), (anna + ben) / 2, atol=1e-6)
+    for wrong in ("anna:0+ben", "anna:x+ben", "anna+", "anna:nan+ben", "anna+carl"):
+        with pytest.raises(VoiceError, match=r"mixture|no speaker"):
+            cloning_voice.speaker_vector(wrong)
+
+
+def test_words_and_symbols_are_timed_within_their_chunk(voice):
+    first, second = voice.say("Hello there, you. And more", pause=0.5)
+    words = voice.words_of(first)
+    assert [word.text for word in words] == ["Hello", "there,", "you."]
+    assert words[0].start == 0
+    assert all(before.end <= after.start for before, after in itertools.pairwise(words))
+    assert "".join(symbol.text for symbol in first.symbols) == "hello there, you."
+    assert first.symbols[-1].end == pytest.approx(first.seconds - 0.5)
+    assert [word.text for word in voice.words_of(second)] == ["And", "more"]
+
+
+def test_marks_set_pauses_speed_and_speakers(cloning_voice):
+    chunks = list(
+        cloning_voice.say("<speak><break time='2s'/>Hello<break time='1s'/><voice name='ben'>you</voice></speak>")
+    )
+    assert [chunk.text for chunk in chunks] == ["", "Hello", "you"]
+    assert chunks[0].seconds == 2
+    assert chunks[1].seconds - chunks[1].symbols[-1].end == pytest.approx(1)
+    expected = cloning_voice.synthesize("you", speaker="ben").samples
+    assert len(chunks[2].samples) == len(expected)
+    slow, usual = (
+        cloning_voice.synthesize(f"<speak><prosody rate='{rate}'>hello there</prosody></speak>", pause=0).seconds
+        for rate in ("50%", "100%")
+    )
+    assert slow == pytest.approx(2 * usual, rel=0.1)
+    with pytest.raises(VoiceError, match="no speaker 'carl'"):
+        cloning_voice.say("<speak>Hello <voice name='carl'>you</voice></speak>")
