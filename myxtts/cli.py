@@ -41,6 +41,7 @@ COMMANDS = {
     "train": ("train", "train a voice (train_main.py)"),
     "config": ("train", "print the configuration that a run would use"),
     "voice": ("voice", "export a checkpoint as a voice, show what is in one, or list voices"),
+    "export": ("voice", "write a voice for Piper or sherpa-onnx"),
     "say": ("speak", "speak a text to a file"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),

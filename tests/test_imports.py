@@ -19,7 +19,7 @@ ALLOWED = {
     "batches": {"cache", "corpus", "text", "audio"},
     "data": {"batches", "cache", "corpus", "text", "audio"},
     "models": {"audio"},
-    "export": {"audio", "models", "synthesis"},
+    "export": {"text", "audio", "models", "synthesis"},
     "synthesis": {"text", "audio", "models"},
     "training": {"text", "audio", "corpus", "cache", "batches", "models", "export", "synthesis"},
     "evaluation": {"text", "audio", "corpus", "cache", "synthesis", "models"},

@@ -26,6 +26,7 @@ LONGEST_FACT = 500
 LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
+MOST_WORD_BYTES = 64 << 20
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +63,41 @@ def run_voice(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         return list_voices(arguments.folders)
     return _show(arguments.voice)
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts export`."""
+    parser.add_argument("voice", metavar="VOICE", type=Path, help="voice folder")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
+    parser.add_argument("--format", required=True, choices=("piper", "sherpa"), help="the program that is to speak")
+    parser.add_argument("--language", help="language of the exported voice; default: the voice's first")
+    parser.add_argument(
+        "--words", metavar="FILE", help="sherpa: words of the lexicon, one per line (UTF-8), for voices of phonemes"
+    )
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write a voice for another program."""
+    from myxtts.export.piper import export_piper, export_sherpa
+    from myxtts.runtime.files import read_regular_file
+
+    if arguments.format == "piper":
+        if arguments.words is not None:
+            raise VoiceError("Piper phonemizes by itself. Leave out --words.")
+        folder = export_piper(arguments.voice, arguments.out, arguments.language)
+    else:
+        words: list[str] = []
+        if arguments.words is not None:
+            try:
+                words = read_regular_file(arguments.words, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+            except OSError as error:
+                raise VoiceError(f"{arguments.words} cannot be read: {error.strerror}.") from None
+            except UnicodeDecodeError as error:
+                raise VoiceError(f"{arguments.words} is not UTF-8 text (byte {error.start}).") from None
+        folder = export_sherpa(arguments.voice, arguments.out, arguments.language, words)
+    for path in sorted(folder.iterdir()):
+        sys.stdout.write(f"{printable(str(path))}\n")
+    return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -42,12 +42,7 @@ TIME_CHANNELS = 64
 def voice_model(spec: ModelSpec, mel: MelSpec, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """The model from tokens to a log-mel. `weights` are those of `XTTS.weights_by_name()`."""
     graph = Graph(weights)
-    condition = graph.row("language_embedding/embeddings", graph.node("Add", "language", graph.constant(1, np.int64)))
-    if spec.has_speakers:
-        condition = graph.node("Add", condition, "speaker")
-    features = _text_encoder(graph, spec, graph.dense(condition, "text_condition", has_bias=False))
-    frames = _frames_per_symbol(graph, features, mel.frames_per_second)
-    log_mel = _decoder(graph, spec, features, frames, graph.dense(condition, "flow_condition", has_bias=False))
+    log_mel, frames = add_speech(graph, spec, mel)
     inputs = {
         "tokens": (INT64, ("symbols",)),
         "duration_scale": (FLOAT, ()),
@@ -61,6 +56,20 @@ def voice_model(spec: ModelSpec, mel: MelSpec, weights: Mapping[str, np.ndarray]
     outputs = {log_mel: (FLOAT, ("frames", spec.n_mels)), frames: (INT64, ("expanded_symbols",))}
     metadata = {"format": GRAPH_FORMAT, "sample_rate": str(mel.sample_rate), "hop_length": str(mel.hop_length)}
     return graph.model("voice", inputs, outputs, metadata)
+
+
+def add_speech(graph: Graph, spec: ModelSpec, mel: MelSpec, noise: str | None = "noise") -> tuple[str, str]:
+    """Add the networks of a voice to a graph that has the tensors of `VOICE_INPUTS`; returns `mel` and `frames_per_symbol`.
+
+    Without `noise`, the graph draws it.
+    """
+    condition = graph.row("language_embedding/embeddings", graph.node("Add", "language", graph.constant(1, np.int64)))
+    if spec.has_speakers:
+        condition = graph.node("Add", condition, "speaker")
+    features = _text_encoder(graph, spec, graph.dense(condition, "text_condition", has_bias=False))
+    frames = _frames_per_symbol(graph, features, mel.frames_per_second)
+    flow_condition = graph.dense(condition, "flow_condition", has_bias=False)
+    return _decoder(graph, spec, features, frames, flow_condition, noise), frames
 
 
 def speaker_model(spec: ModelSpec, weights: Mapping[str, np.ndarray], speaker_vectors: np.ndarray) -> onnx.ModelProto:
@@ -191,7 +200,7 @@ def _frames_per_symbol(graph: Graph, features: str, frames_per_second: float) ->
     return graph.node("Where", graph.node("IsNaN", logarithms), graph.integers(-1), known, name=FRAMES_PER_SYMBOL)
 
 
-def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, condition: str) -> str:
+def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, condition: str, noise: str | None) -> str:
     """`XTTS.decode`: Euler steps of the flow from `temperature` · `noise` to a log-mel (frames, n_mels)."""
     ends = graph.node("CumSum", frames, graph.constant(0, np.int64))
     num_frames = graph.node("ReduceSum", frames, keepdims=0)
@@ -204,9 +213,12 @@ def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, conditio
     both = graph.node("Concat", text, means, axis=-1)
     projected = graph.dense(both, "decoder/text_projection", has_bias=False)
 
-    spoken = graph.node("Reshape", num_frames, graph.integers(1))
-    noise = graph.node("Slice", "noise", graph.integers(0), spoken, graph.integers(0))
-    start = graph.node("Mul", noise, "temperature")
+    if noise is None:
+        drawn = graph.node("RandomNormalLike", means)
+    else:
+        spoken = graph.node("Reshape", num_frames, graph.integers(1))
+        drawn = graph.node("Slice", noise, graph.integers(0), spoken, graph.integers(0))
+    start = graph.node("Mul", drawn, "temperature")
     step_size = graph.node("Reciprocal", graph.node("Cast", "steps", to=FLOAT))
 
     def step(index: str, value: str) -> str:
