@@ -25,6 +25,16 @@ from myxtts.runtime.console import (
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 
+TRAINING_PACKAGES = {
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "tensorboard": "TensorBoard",
+    "matplotlib": "Matplotlib",
+    "scipy": "SciPy",
+}
+"""Packages of the extra `train`: speaking needs none of them."""
+TRAINING_INSTALL_LINE = "`pip install '.[train]'` in the project folder"
+
 COMMANDS = {
     "corpus": (
         "data",
@@ -38,8 +48,9 @@ COMMANDS = {
     "stats": ("data", "clip lengths, padding of each batch plan, and recommended settings"),
     "train": ("train", "train a voice (train_main.py)"),
     "config": ("train", "print the configuration that a run would use"),
-    "voice": ("voice", "export a checkpoint as a voice, show a voice, or list voices"),
+    "voice": ("voice", "export a checkpoint as a voice; convert, show or list voices"),
     "say": ("speak", "speak a text and write it to a file"),
+    "export": ("voice", "write a voice for Piper or sherpa-onnx"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
@@ -77,6 +88,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except MyXTTSError as error:
         return _report(arguments.command, str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in TRAINING_PACKAGES:
+            raise
+        return _report(
+            arguments.command,
+            f"This needs {TRAINING_PACKAGES[error.name.split('.')[0]]}, which is not installed. Run {TRAINING_INSTALL_LINE}.",
+        )
     except BrokenPipeError:
         return (
             EXIT_USER_ERROR  # the reader of our output has exited (`myxtts stats | head`): there is nobody to print to

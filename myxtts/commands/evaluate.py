@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.evaluation.packages import METRIC_NAMES, NEED_RECORDINGS
-from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,13 +251,10 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path | None) -> Voice:
-    from myxtts.synthesis.voice_folder import bundled_voice
-
-    start_tensorflow()
+def _load_voice(folder: Path) -> Voice:
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder if folder is not None else bundled_voice())
+    return Voice.load(folder)
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:
@@ -277,15 +273,7 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
 
 
 def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
-    """Griffin-Lim as a plain function: log-mel (frames, n_mels) → samples."""
-    start_tensorflow()
-    import tensorflow as tf
+    """Griffin-Lim: log-mel (frames, n_mels) → samples."""
+    from myxtts.synthesis.griffin_lim import GriffinLim
 
-    from myxtts.models.griffin_lim import GriffinLim
-
-    vocoder = GriffinLim(mel)
-
-    def vocode(frames: np.ndarray) -> np.ndarray:
-        return vocoder(tf.constant(frames[None]), tf.constant([len(frames)]))[0].numpy()
-
-    return vocode
+    return GriffinLim(mel)

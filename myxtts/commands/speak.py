@@ -1,4 +1,4 @@
-"""`myxtts say` and `clone`: speak a text and write it to a file, standard output or a player.
+"""`myxtts say` and `clone`: speak a text, or a list of texts, to files, standard output or a player.
 
 If audio goes to standard output, messages go to standard error. Exit codes: 0 success; 2 a user's mistake, explained in one
 message; 128 + n ended by signal n (130 interrupted, 143 terminated). No incomplete file is left behind in any case.
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
 from myxtts.runtime.console import exit_on_signals, printable
-from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
     from myxtts.synthesis.speaker import Speaker
@@ -32,6 +31,8 @@ DEFAULT_STEM = "speech"
 """Without -o the file is speech.wav, or speech-2.wav, … if that exists."""
 MOST_TEXT_BYTES = 4 << 20
 SHOWN_SYMBOLS = 10
+EXIT_FAILED = 1
+"""Some texts of a batch could not be spoken."""
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -40,7 +41,16 @@ SHOWN_SYMBOLS = 10
 def configure_say(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts say`."""
     parser.add_argument("text", metavar="TEXT", nargs="?", help="text to speak (default, or -: standard input)")
-    parser.add_argument("--speaker", metavar="NAME|FILE", help="a speaker of the voice, or one saved by `myxtts clone`")
+    parser.add_argument(
+        "--speaker",
+        metavar="NAME|FILE",
+        help="a speaker of the voice, a mixture (anna:0.7+ben:0.3), or one saved by `myxtts clone`",
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="speak each line of a .txt, .csv, .tsv or .jsonl file into a file of the folder -o; existing files are skipped",
+    )
     listings = parser.add_mutually_exclusive_group()
     listings.add_argument("--list-voices", action="store_true", help="list the available voices and exit")
     listings.add_argument("--list-languages", action="store_true", help="list the languages of the voice and exit")
@@ -78,6 +88,11 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--play", action="store_true", help="play the speech; a file is written only with -o")
     parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
+    parser.add_argument("--sample-rate", type=int, metavar="HZ", help="rate of the output (default: that of the voice)")
+    parser.add_argument("--timings", metavar="FILE", help="write when each word is spoken: .json, .srt or .vtt")
+    parser.add_argument(
+        "--force", action="store_true", help="replace speech.wav, or the files of a batch, instead of keeping them"
+    )
     parser.add_argument("--language", help="language of the text, by code or name (default: the first of the voice)")
     parser.add_argument(
         "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"
@@ -99,12 +114,50 @@ def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
     if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
         return _list(arguments)
+    if arguments.batch is not None:
+        with exit_on_signals():
+            return _run_batch(arguments)
     with exit_on_signals():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
         with _open_destination(arguments, description) as destination:
-            return _speak(_load_voice(folder), text, options, destination)
+            voice, start_up_seconds = _load_voice(folder)
+            return _speak(voice, text, options, destination, start_up_seconds)
+
+
+def _run_batch(arguments: argparse.Namespace) -> int:
+    """Speak every line of a file; the files that exist are skipped, so that a run can be resumed."""
+    from myxtts.synthesis.batch import read_batch, speak_batch
+
+    for name, value in (
+        ("TEXT", arguments.text),
+        ("--text-file", arguments.text_file),
+        ("--timings", arguments.timings),
+    ):
+        if value is not None:
+            raise TextError(f"--batch and {name} exclude each other. Leave out one of them.")
+    if arguments.output is None or arguments.output == STANDARD_STREAM or arguments.play:
+        raise AudioError("--batch writes files: give their folder with -o FOLDER, without --play.", "missing")
+    folder, description = _read_voice(arguments)
+    items = read_batch(arguments.batch, description)
+    options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
+    voice, _ = _load_voice(folder)
+    report = speak_batch(
+        voice,
+        items,
+        options,
+        Path(arguments.output),
+        format=arguments.format or "wav",
+        sample_rate=arguments.sample_rate or voice.sample_rate,
+        replaces=arguments.force,
+    )
+    for line in report.failures:
+        sys.stderr.write(f"{printable(line, keeps_lines=False)}\n")
+    skipped = f", {report.num_skipped} existed already" if report.num_skipped else ""
+    failed = f", {len(report.failures)} failed" if report.failures else ""
+    sys.stdout.write(f"{printable(arguments.output)}: {report.num_spoken} files{skipped}{failed}\n")
+    return EXIT_FAILED if report.failures else 0
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
@@ -116,7 +169,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
-            voice = _load_voice(folder)
+            voice, start_up_seconds = _load_voice(folder)
             speaker = voice.clone(references)
             if arguments.save_speaker:
                 speaker.save(arguments.save_speaker)
@@ -124,7 +177,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
                 report.write(f"speaker: {printable(arguments.save_speaker)}\n")
             if destination is None:
                 return 0
-            return _speak(voice, text, _speech_options(arguments, speaker), destination)
+            return _speak(voice, text, _speech_options(arguments, speaker), destination, start_up_seconds)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -144,7 +197,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# --- checks, before TensorFlow is imported ------------------------------------------------------------------------------
+# --- checks, before the voice is loaded --------------------------------------------------------------------------------
 
 
 def _read_text(arguments: argparse.Namespace) -> str:
@@ -200,14 +253,14 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescript
 
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
-    """The name of a speaker of the voice, or a speaker saved in a file."""
-    from myxtts.synthesis.options import check_name
+    """The name of a speaker of the voice, a mixture, or a speaker saved in a file."""
+    from myxtts.synthesis.options import parse_mixture
     from myxtts.synthesis.speaker import Speaker
 
     if name is not None and name not in description.speakers and os.path.isfile(name):
         return Speaker.load(name)
     if name is not None:
-        check_name("speaker", name, description.speakers)
+        parse_mixture(name, description.speakers)
     return name
 
 
@@ -231,6 +284,8 @@ class _Destination:
     path: Path | None
     format: str
     player: str | None
+    sample_rate: int
+    timings: Path | None
 
     @property
     def name(self) -> str:
@@ -248,33 +303,48 @@ class _Destination:
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
     """The checked destination. A file without a given name is a new one, and is removed if the block fails."""
     from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.output import check_output_rate, check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.timings import check_timings_name
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
         raise AudioError("--play and `-o -` (standard output) exclude each other. Remove one of them.", "missing")
     path = None if output is None or is_stream else Path(output)
     format = resolve_format(path, arguments.format)
-    check_rate(format, description.mel_spec().sample_rate)
+    sample_rate = description.mel_spec().sample_rate if arguments.sample_rate is None else arguments.sample_rate
+    check_output_rate(sample_rate)
+    check_rate(format, sample_rate)
+    timings = None if arguments.timings is None else Path(arguments.timings)
+    if timings is not None:
+        check_timings_name(timings)
+        check_place(timings)
     player = find_player() if arguments.play else None
     if path is not None:
         check_place(path)
     if output is not None or player is not None:
-        yield _Destination(output is not None, path, format, player)
+        yield _Destination(output is not None, path, format, player, sample_rate, timings)
+        return
+    if arguments.force:
+        path = Path(f"{DEFAULT_STEM}.{format}")
+        check_place(path)
+        yield _Destination(True, path, format, None, sample_rate, timings)
         return
     with new_file(DEFAULT_STEM, format) as path:
-        yield _Destination(True, path, format, None)
+        yield _Destination(True, path, format, None, sample_rate, timings)
 
 
 # --- speaking ---------------------------------------------------------------------------------------------------------
 
 
-def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination) -> int:
+def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination, start_up_seconds: float) -> int:
+    from myxtts.audio.files import resample
     from myxtts.synthesis.output import AudioFileWriter, open_output, play
+    from myxtts.synthesis.timings import Timeline
 
-    rate, num_samples = voice.sample_rate, 0
+    rate, num_samples = destination.sample_rate, 0
+    timeline = Timeline()
     unknown: Counter[str] = Counter()
-    started, compiled = time.perf_counter(), voice.seconds_compiling
+    started = time.perf_counter()
     chunks = voice.say(text, options)
     if destination.is_written and destination.format == "raw":
         sys.stderr.write(f"raw: 16-bit little-endian mono samples at {rate} Hz (aplay -f S16_LE -r {rate})\n")
@@ -290,12 +360,16 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
             if played is not None:
                 outputs.append(writers.enter_context(AudioFileWriter(played, rate)))
             for chunk in chunks:
+                samples = resample(chunk.samples, chunk.sample_rate, rate)
                 for output in outputs:
-                    output.write(chunk.samples)
-                num_samples += len(chunk.samples)
+                    output.write(samples)
+                num_samples += len(samples)
                 unknown += chunk.unknown
-        start_up = voice.seconds_compiling - compiled
-        _report(destination, num_samples / rate, time.perf_counter() - started - start_up, start_up, unknown)
+                if destination.timings is not None:
+                    timeline.add(chunk.text, chunk.seconds, chunk.symbols, voice.words_of(chunk), voice.speaks_phonemes)
+        if destination.timings is not None:
+            timeline.save(destination.timings)
+        _report(destination, num_samples / rate, time.perf_counter() - started, start_up_seconds, unknown)
         if played is not None and destination.player is not None:
             sys.stdout.flush()  # print the report before playing
             play(played, destination.player)
@@ -329,12 +403,9 @@ def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None
     )
 
 
-def _load_voice(folder: Path) -> Voice:
-    start_tensorflow()
-    import tensorflow as tf
-
+def _load_voice(folder: Path) -> tuple[Voice, float]:
+    """The voice, and the seconds that it took to load ONNX Runtime and the voice."""
+    started = time.perf_counter()
     from myxtts.synthesis.voice import Voice
 
-    # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md). See runtime/startup.py.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    return Voice.load(folder)
+    return Voice.load(folder), time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""`myxtts voice export`, `show` and `list`: export a checkpoint as a voice, and describe voices.
+"""`myxtts voice export`, `convert`, `show` and `list`, and `myxtts export`: make voices, and describe them.
 
 Voices are untrusted: their texts are printed without control characters, and cannot replace what was measured.
 """
@@ -26,6 +26,7 @@ LONGEST_FACT = 500
 LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
+MOST_WORD_BYTES = 64 << 20
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,9 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument("out", metavar="OUT", help="folder to write")
     export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
     export.add_argument("--attribution", default="", help="people to credit: those who recorded and trained it")
+    convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
+    convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
+    convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
     show = actions.add_parser("show", help="show languages, speakers, size and license of a voice")
     show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder (default: the bundled voice)")
     listing = actions.add_parser("list", help="list the voices in folders, with their languages and speakers")
@@ -51,12 +55,51 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
 
 
 def run_voice(arguments: argparse.Namespace) -> int:
-    """Export, show or list voices."""
+    """Export, convert, show or list voices."""
     if arguments.action == "export":
         return _export(arguments)
+    if arguments.action == "convert":
+        from myxtts.export.old_voices import convert_voice
+
+        return _show(str(convert_voice(arguments.voice, arguments.out)))
     if arguments.action == "list":
         return list_voices(arguments.folders)
     return _show(arguments.voice)
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts export`."""
+    parser.add_argument("voice", metavar="VOICE", type=Path, help="voice folder")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
+    parser.add_argument("--format", required=True, choices=("piper", "sherpa"), help="the program that is to speak")
+    parser.add_argument("--language", help="language of the exported voice (default: the first of the voice)")
+    parser.add_argument(
+        "--words", metavar="FILE", help="sherpa: words of the lexicon, one per line (UTF-8), for voices of phonemes"
+    )
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write a voice for another program."""
+    from myxtts.export.piper import export_piper, export_sherpa
+    from myxtts.runtime.files import read_regular_file
+
+    if arguments.format == "piper":
+        if arguments.words is not None:
+            raise VoiceError("Piper phonemizes by itself. Leave out --words.")
+        folder = export_piper(arguments.voice, arguments.out, arguments.language)
+    else:
+        words: list[str] = []
+        if arguments.words is not None:
+            try:
+                words = read_regular_file(arguments.words, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+            except OSError as error:
+                raise VoiceError(f"{arguments.words} cannot be read: {error.strerror}.") from None
+            except UnicodeDecodeError as error:
+                raise VoiceError(f"{arguments.words} is not UTF-8 text (byte {error.start}).") from None
+        folder = export_sherpa(arguments.voice, arguments.out, arguments.language, words)
+    for path in sorted(folder.iterdir()):
+        sys.stdout.write(f"{printable(str(path))}\n")
+    return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -95,7 +138,7 @@ def list_voices(folders: Sequence[Path]) -> int:
     rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
     if not rows:
         raise VoiceError(
-            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and weights.npz; "
+            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and voice.onnx; "
             "`myxtts voice export CHECKPOINT OUT` creates one."
         )
     width = min(LONGEST_COLUMN, max(len(name) for name, _ in rows))
@@ -121,12 +164,12 @@ def _summary_of(folder: Path) -> str:
 
 
 def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
-    from myxtts.synthesis.voice_folder import WEIGHTS_NAME, licence_file
+    from myxtts.synthesis.voice_folder import license_file, model_files
 
     model, mel = description.model_spec(), description.mel_spec()
-    megabytes = (folder / WEIGHTS_NAME).stat().st_size / 1e6
+    megabytes = sum(path.stat().st_size for path in model_files(folder, description)) / 1e6
     speakers = ", ".join(description.speakers) or "none by name"
-    full_text = licence_file(folder)
+    full_text = license_file(folder)
     return {
         "voice": str(folder),
         "languages": ", ".join(description.languages),

@@ -313,7 +313,7 @@ def evaluation_callback(
 
     def evaluate(voice: Path | MeasuredVoice) -> dict[str, float]:
         if isinstance(voice, Path):
-            from myxtts.synthesis.voice import Voice  # brings TensorFlow
+            from myxtts.synthesis.voice import Voice
 
             voice = Voice.load(voice)
         evaluation = evaluator.evaluate(voice, is_vocoder_judged=not fixed)

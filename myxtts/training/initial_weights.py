@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.starting_config import Origin, locate_origin, read_origin
@@ -109,9 +108,8 @@ def _read_weights(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
     """The symbols and the weights by name of a voice or a checkpoint."""
     path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():
-        voice = Voice.load(path)
-        weights = {name: variable.numpy() for name, variable in voice.engine.model.weights_by_name().items()}
-        return voice.description.symbols, weights
+        description, weights = read_weights(path)
+        return description.symbols, weights
     checkpoint = load_checkpoint(path)
     return checkpoint.corpus["symbols"], checkpoint.named_weights(prefers_ema=True)
 

@@ -16,10 +16,11 @@ from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.corpus.corpus import SAME_ID_PREFIX
 from myxtts.errors import CheckpointError, CorpusError
+from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.training_split import TrainingSplit
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description, save_voice
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
 from myxtts.training.corpus import TrainingCorpus, open_corpus
@@ -140,7 +141,7 @@ def export_voice(
         description,
         weights,
         vectors,
-        licence_text=licence_text if licence_text.strip() != facts["licence"] else "",
+        license_text=licence_text if licence_text.strip() != facts["licence"] else "",
     )
 
 

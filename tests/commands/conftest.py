@@ -16,15 +16,6 @@ def cloning_voice(tmp_path_factory):
 
 
 @pytest.fixture
-def graph_optimizer_as_before():
-    """`myxtts say` turns the graph optimizer off for its own process."""
-    import tensorflow as tf
-
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
-
-
-@pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty current folder."""
     folder = tmp_path / "here"

@@ -12,8 +12,6 @@ from myxtts.cli import main
 from tests.commands.command_line import PipedInput, failure_of
 from tests.synthesis.tiny_voice import write_recording
 
-pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
-
 
 def test_say_writes_a_file_and_prints_its_length(voice, tmp_path, capsys):
     assert main(["say", "Hello there.", "--voice", voice, "-o", str(tmp_path / "a.wav"), "--steps", "2"]) == 0

@@ -12,8 +12,6 @@ from myxtts.synthesis.options import LONGEST_TEXT
 from tests.commands.command_line import PipedInput, failure_of
 from tests.synthesis.tiny_voice import write_recording
 
-pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
-
 
 @pytest.fixture
 def reference(tmp_path):
@@ -21,16 +19,16 @@ def reference(tmp_path):
 
 
 @pytest.fixture
-def no_tensorflow(monkeypatch):
-    """Importing TensorFlow fails the test."""
+def no_voice(monkeypatch):
+    """Loading a voice fails."""
 
-    def refuse():
-        raise AssertionError("TensorFlow is imported before the mistake is reported")
+    def refuse(folder):
+        raise AssertionError("The voice is loaded before the mistake is reported")
 
-    monkeypatch.setattr("myxtts.commands.speak.start_tensorflow", refuse)
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", refuse)
 
 
-@pytest.mark.usefixtures("no_tensorflow")
+@pytest.mark.usefixtures("no_voice")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -44,14 +42,14 @@ def no_tensorflow(monkeypatch):
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_say_reports_a_mistake_before_tensorflow_is_imported(voice, tmp_path, capsys, words, message):
+def test_say_reports_a_mistake_before_the_voice_is_loaded(voice, tmp_path, capsys, words, message):
     words = [word.format(folder=tmp_path) for word in words]
     words = words if "--voice" in words else [*words, "--voice", voice]
     assert message in failure_of(capsys, "say", *words)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("no_tensorflow")
+@pytest.mark.usefixtures("no_voice")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -63,15 +61,13 @@ def test_say_reports_a_mistake_before_tensorflow_is_imported(voice, tmp_path, ca
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_clone_reports_a_mistake_before_tensorflow_is_imported(
-    cloning_voice, reference, tmp_path, capsys, words, message
-):
+def test_clone_reports_a_mistake_before_the_voice_is_loaded(cloning_voice, reference, tmp_path, capsys, words, message):
     words = [word.format(folder=tmp_path, reference=reference) for word in words]
     assert message in failure_of(capsys, "clone", *words, "--voice", cloning_voice)
 
 
-@pytest.mark.usefixtures("no_tensorflow")
-def test_a_voice_of_one_speaker_cannot_clone_and_says_so_before_tensorflow_is_imported(voice, reference, capsys):
+@pytest.mark.usefixtures("no_voice")
+def test_a_voice_of_one_speaker_cannot_clone_reported_before_the_voice_is_loaded(voice, reference, capsys):
     assert "cannot clone" in failure_of(capsys, "clone", reference, "Hello", "--voice", voice)
 
 

@@ -11,8 +11,6 @@ from myxtts.synthesis.output import find_player, play
 from tests.commands.command_line import failure_of, names_in
 from tests.synthesis.tiny_voice import write_recording
 
-pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
-
 
 @pytest.fixture
 def players(tmp_path, monkeypatch):
@@ -101,7 +99,7 @@ def test_a_clone_can_be_played(cloning_voice, here, players):
 
 
 def test_without_a_player_one_line_names_those_that_are_known(voice, here, players, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
     error = failure_of(capsys, "say", "Hello.", "--voice", voice, "--play")
     assert "No audio player is installed. Expected one of: paplay, aplay, ffplay, afplay, powershell" in error
     assert names_in(here) == []
@@ -134,8 +132,8 @@ def test_a_language_may_be_given_by_its_name(voice, here):
     assert names_in(here) == ["speech.wav"]
 
 
-def test_missing_phonemes_are_reported_before_tensorflow_is_imported(here, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
+def test_missing_phonemes_are_reported_before_the_voice_is_loaded(here, capsys, monkeypatch):
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     error = failure_of(capsys, "say", "Hello.")
     assert "This voice speaks from phonemes" in error

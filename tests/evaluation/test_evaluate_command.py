@@ -35,7 +35,7 @@ def voice(tmp_path):
         folder.mkdir()
         content = asdict(describe(("her",), **{"training_split": split} | changes))
         (folder / "voice.json").write_text(json.dumps(content), encoding="utf-8")
-        (folder / "weights.npz").write_bytes(bytes(100_000))
+        (folder / "voice.onnx").write_bytes(bytes(100_000))
         return str(folder)
 
     return write

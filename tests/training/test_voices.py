@@ -12,7 +12,7 @@ from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice, licence_file, read_description
+from myxtts.synthesis.voice_folder import bundled_voice, license_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.voices import export_voice, licence_name, reference_clips, speaker_vectors
@@ -46,7 +46,7 @@ def test_the_bundled_voice_has_the_terms_of_its_corpus_in_short_and_in_full():
     description = read_description(bundled_voice())
     assert description.licence == licence_name(licence, attribution) == "CC-BY-SA-3.0"
     assert description.attribution == attribution
-    assert licence_file(bundled_voice()).read_text(encoding="utf-8") == licence
+    assert license_file(bundled_voice()).read_text(encoding="utf-8") == licence
 
 
 def test_the_longest_clips_of_each_speaker_are_its_references():
