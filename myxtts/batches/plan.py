@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def plan_kind(data: DataConfig) -> str:
     )  # clips decoded while training cannot be packed
 
 
-def plan_sizes(data: DataConfig) -> dict[str, int]:
+def plan_sizes(data: DataConfig) -> dict[str, Any]:
     """The arguments of `build_plan` that a configuration gives; `max_mel_frames` may have to be derived first."""
     return {
         "batch_size": AUTOMATIC_BATCH_SIZE if data.batch_size == "auto" else data.batch_size,
