@@ -17,15 +17,14 @@ from absl import logging
 
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import duration, percent
-from myxtts.diagnostics.observe.pipeline import Stage as PipelineStage
-from myxtts.diagnostics.observe.pipeline import describe_dataset, read_model
-from myxtts.diagnostics.observe.rules_host import Stalls, find_cyclic_stalls
-from myxtts.diagnostics.observe.rules_input import WAIT_SHARE
+from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, read_model
+from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
+from myxtts.diagnostics.observe.stalls import Stalls, find_cyclic_stalls
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
 from myxtts.runtime.timers import Stage
 from myxtts.training.trainer import XTTSTrainer
 
-STALL_SHARE = 0.05
+STALL_FRACTION = 0.05
 STEP_ALONE_REPETITIONS = 10
 
 
@@ -33,7 +32,7 @@ STEP_ALONE_REPETITIONS = 10
 class BottleneckDiagnosis:
     """The result."""
 
-    stages: tuple[PipelineStage, ...]
+    stages: tuple[DatasetStage, ...]
     """The transformations of the dataset."""
     stage_seconds: tuple[tuple[str, float], ...]
     """Seconds for each batch in every stage that TensorFlow runs, the last one first; empty without its model."""
@@ -64,10 +63,10 @@ class BottleneckDiagnosis:
             problems.append(
                 "🔴 HIGH VARIATION DETECTED - Cyclic pattern identified! "
                 f"Every {self.stalls.period} steps one takes {duration(self.stalls.excess_seconds)} longer, "
-                f"{percent(self.stalls.share)} of the time, most of it {self._grows()}. "
+                f"{percent(self.stalls.fraction)} of the time, most of it {self._grows()}. "
                 "Fix: a deeper prefetch (data.prefetch_buffer_size), and nothing else on the machine."
             )
-        if summary.wait_share >= WAIT_SHARE:
+        if summary.wait_share >= WAIT_FRACTION:
             slowest = max(self.stage_seconds, key=lambda stage: stage[1], default=("the loader", 0.0))[0]
             problems.append(
                 f"🔴 input-bound: {percent(summary.wait_share)} of the time waiting for data, slowest stage {slowest}. "
@@ -133,18 +132,18 @@ def diagnose_bottleneck(
             loader_seconds=loader_seconds,
             step_seconds=step_seconds,
             trial=trial,
-            stalls=stalls if stalls is not None and stalls.share >= STALL_SHARE else None,
+            stalls=stalls if stalls is not None and stalls.fraction >= STALL_FRACTION else None,
             clips_per_batch=trainer.corpus.plan.mean_clips_per_batch(),
         )
 
 
 def _time_loader(
     trainer: XTTSTrainer, batches: int
-) -> tuple[tuple[PipelineStage, ...], tuple[tuple[str, float], ...], float]:
+) -> tuple[tuple[DatasetStage, ...], tuple[tuple[str, float], ...], float]:
     """The datasets that the feed runs, alone: its graph, its stages, and the mean time of a batch over all shapes."""
     plan, reader = trainer.corpus.plan, trainer.feed.reader
     segment = next(iter(plan.segments((0, 0), batches + 2, batches + 2)))
-    stages: tuple[PipelineStage, ...] = ()
+    stages: tuple[DatasetStage, ...] = ()
     named: dict[str, float] = {}
     count, spent = 0, 0.0
     for number in range(len(plan.shapes)):

@@ -32,7 +32,7 @@ Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One way of doing it."""
 
     group: str
@@ -43,13 +43,13 @@ class Row:
     """To the first row of its group."""
 
 
-def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[Row]:
+def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[ComparisonRow]:
     """All rows of the table."""
     announce = announce or (lambda line: None)
     return [*compare_loading(config, announce), *compare_steps(config, steps, announce)]
 
 
-def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
+def compare_loading(config: XTTSConfig, announce: Announce) -> list[ComparisonRow]:
     """Clips a second into batches of the promised fixed shape, by way of loading: the loaders that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:
         _write_wavs(config, Path(folder) / "corpus")
@@ -72,7 +72,7 @@ def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
     return _rows("loading", speeds, "clips/s")
 
 
-def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[Row]:
+def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[ComparisonRow]:
     """Useful frames a second of real training steps, by plan, and by what XLA compiles."""
     plans = {"one fixed shape": "fixed", "buckets": "buckets", "packed rows": "packed"}
     by_plan = {
@@ -117,10 +117,10 @@ def _useful_frames_per_second(trainer: XTTSTrainer, steps: int) -> float:
     return frames * trainer.config.training.gradient_accumulation_steps / trial.summary.mean_seconds
 
 
-def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[Row]:
+def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[ComparisonRow]:
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     first = next(iter(medians.values()))
-    return [Row(group, name, value, unit, value / first) for name, value in medians.items()]
+    return [ComparisonRow(group, name, value, unit, value / first) for name, value in medians.items()]
 
 
 def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float = 2.0) -> float:

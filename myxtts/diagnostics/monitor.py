@@ -15,7 +15,7 @@ from myxtts.errors import DiagnosisError
 from myxtts.runtime.machine import MachineSample, MachineSampler
 from myxtts.runtime.status import RunStatus, read_status, read_steps
 
-COLUMNS = (
+CSV_COLUMNS = (
     "unix_seconds", "gpu", "gpu_percent", "gpu_memory_mb", "gpu_memory_total_mb", "gpu_watts", "gpu_clock_mhz",
     "gpu_celsius", "throttled_by", "cpu_percent", "process_cpu_percent", "process_rss_mb", "disk_read_mb_per_second",
     "run_state", "run_step", "busy_percent", "wait_percent", "step_seconds", "retraces",
@@ -128,7 +128,7 @@ class CsvLog:
             ) from None
         self._writer = csv.writer(self._file)
         if self._file.tell() == 0:
-            self._writer.writerow(COLUMNS)
+            self._writer.writerow(CSV_COLUMNS)
 
     def add(self, reading: Reading) -> None:
         """One reading, on the disk at once."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.diagnostics.observe.rules_host import find_cyclic_stalls
+from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:
@@ -17,7 +17,7 @@ def test_regular_stalls_have_their_period_and_size(period):
     stalls = find_cyclic_stalls(seconds)
     assert stalls.period == period
     assert stalls.excess_seconds == pytest.approx(0.03, rel=0.1)
-    assert stalls.share == pytest.approx(0.03 / (0.01 * period + 0.03), rel=0.15)
+    assert stalls.fraction == pytest.approx(0.03 / (0.01 * period + 0.03), rel=0.15)
 
 
 def test_steady_steps_have_none():

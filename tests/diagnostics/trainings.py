@@ -4,7 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from myxtts.diagnostics.observe.issues import Disease
+from myxtts.diagnostics.observe.issues import Issue
 
 
 class Trainable:
@@ -34,9 +34,9 @@ def line_of(function, text: str) -> int:
     return next(first + number for number, line in enumerate(source) if text in line)
 
 
-def diseases(report) -> set[str]:
-    return {str(finding.disease) for finding in report.findings}
+def issues_in(report) -> set[str]:
+    return {str(finding.issue) for finding in report.findings}
 
 
-def finding(report, disease: Disease):
-    return next(finding for finding in report.findings if finding.disease == disease)
+def finding(report, issue: Issue):
+    return next(finding for finding in report.findings if finding.issue == issue)

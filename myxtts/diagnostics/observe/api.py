@@ -107,18 +107,18 @@ def assert_compiled_once(
         if function.traces > max_traces:
             causes = f" ({'; '.join(function.causes)})" if function.causes else ""
             problems.append(
-                f"{function.name} ({function.place}): {function.traces} traces, at most {max_traces}{causes}"
+                f"{function.name} ({function.location}): {function.traces} traces, at most {max_traces}{causes}"
             )
         if max_compilations is not None and function.compilations > max_compilations:
             problems.append(
-                f"{function.name} ({function.place}): {function.compilations} XLA compilations, at most {max_compilations}"
+                f"{function.name} ({function.location}): {function.compilations} XLA compilations, at most {max_compilations}"
             )
     if max_wait_share is not None:
         if report.split is None:
             problems.append("no step was seen, so waiting could not be measured; mark it: with observation.step(): ...")
         else:
-            share = report.split.wait_seconds / max(report.split.steady_seconds, 1e-9)
-            if share > max_wait_share:
-                problems.append(f"waiting for data {percent(share)} of the time, at most {percent(max_wait_share)}")
+            fraction = report.split.wait_seconds / max(report.split.steady_seconds, 1e-9)
+            if fraction > max_wait_share:
+                problems.append(f"waiting for data {percent(fraction)} of the time, at most {percent(max_wait_share)}")
     if problems:
         raise AssertionError("\n".join(problems))

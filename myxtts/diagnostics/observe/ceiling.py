@@ -125,13 +125,13 @@ def _measure_fit_step(recording: Recording) -> tuple[float | None, str]:
 def _measure_loader(recording: Recording) -> tuple[float | None, str, tuple[str, ...]]:
     used = [dataset for dataset in recording.datasets if dataset.kept is not None and dataset.model_elements >= 0]
     elements = {
-        dataset.number: sum(record.elements for record in recording.iterators if record.dataset == dataset.number)
+        dataset.index: sum(record.elements for record in recording.iterators if record.dataset == dataset.index)
         for dataset in used
     }
-    used = [dataset for dataset in used if elements[dataset.number] > 0]
+    used = [dataset for dataset in used if elements[dataset.index] > 0]
     if not used:
         return None, "no tf.data pipeline feeds the steps", ()
-    dataset = max(used, key=lambda one: elements[one.number])
+    dataset = max(used, key=lambda one: elements[one.index])
     if any(stage.python for stage in dataset.stages):
         return None, "it calls Python, which is not run a second time", ()
     if any(stage.is_on_disk or stage.kind in ("snapshot", "save") for stage in dataset.stages):

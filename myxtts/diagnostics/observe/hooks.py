@@ -19,17 +19,17 @@ from typing import Any
 from myxtts.diagnostics.observe import hooks_data as instrument_data
 from myxtts.diagnostics.observe import hooks_keras as instrument_keras
 from myxtts.diagnostics.observe import hooks_numpy as instrument_numpy
-from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording, Span
+from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording, TimedEvent
 from myxtts.diagnostics.observe.sampler import LineSampler
 from myxtts.diagnostics.observe.source_lines import (
-    Place,
-    caller_place,
+    SourceLocation,
+    caller_location,
     code_of,
     is_called_by_framework,
     is_called_by_keras,
     is_user_code,
-    place_of,
-    place_of_code,
+    location_of,
+    location_of_code,
 )
 from myxtts.runtime.machine import accelerators
 from myxtts.runtime.signatures import argument_names, signature_of
@@ -100,7 +100,7 @@ class Instrumentation:
         self.recording = Recording()
         self.depth = 0
         """How many watched calls are open in the watched thread."""
-        self.keras_calls: list[Place] = []
+        self.keras_calls: list[SourceLocation] = []
         """Where `fit`, `evaluate`, `predict` or `train_on_batch` were called that are running now."""
         self._patches = PatchSet()
         self._thread = threading.get_ident()
@@ -199,13 +199,13 @@ class Instrumentation:
         if known is not None and known[0]() is function:
             return known[1]
         code = code_of(_unwrapped(function._python_function))
-        place = caller_place() if is_creation else place_of_code(code)
+        location = caller_location() if is_creation else location_of_code(code)
         parameters = function._function_type.parameters
         record = FunctionRecord(
-            number=len(self.recording.functions),
+            index=len(self.recording.functions),
             name=code.co_name if code is not None else str(function._name),
-            definition=place_of_code(code),
-            creation=place,
+            definition=location_of_code(code),
+            creation=location,
             created_at=clock() if is_creation else self.recording.started_at,
             is_jit=bool(function._jit_compile),
             has_signature=function.input_signature is not None,
@@ -235,7 +235,7 @@ class Instrumentation:
                 new_traces = function.experimental_get_tracing_count() - traces
                 signature = signature_of((args, kwargs), self.object_key)
                 call = FunctionCall(
-                    record.number,
+                    record.index,
                     start,
                     end,
                     new_traces,
@@ -243,7 +243,7 @@ class Instrumentation:
                     (self.count_compile_time() - compile_time) / 1e6,
                     min((self.count_wait_time() - waited) / 1e6, end - start),
                     self.count_bytes() - fetched,
-                    record.number_of(signature),
+                    record.index_of(signature),
                 )
                 self.recording.add(self.recording.calls, call)
                 if new_traces:
@@ -258,9 +258,9 @@ class Instrumentation:
             start = clock()
             record.traced_signatures.append(signature)
             named = dict(zip(record.argument_names, args, strict=False))
-            named.update({f"{number}": value for number, value in enumerate(args) if number >= len(named)})
+            named.update({f"{index}": value for index, value in enumerate(args) if index >= len(named)})
             record.traced_names.append(argument_names({**named, **kwargs}))
-            record.call_places.append(place_of(sys._getframe(2)))
+            record.call_locations.append(location_of(sys._getframe(2)))
             if len(record.traced_signatures) == 1:
                 record.updates_variables = _updates_variables(function)
             self.own_spans.append((start, clock()))
@@ -286,12 +286,12 @@ class Instrumentation:
 
     def note_fetch(self, start: float, end: float, label: str, frame: Any) -> None:
         """A value was fetched. What Keras fetches for itself in `fit` is not the user's doing; `get_weights()` is."""
-        place = place_of(frame)
+        location = location_of(frame)
         if is_called_by_framework(frame):
-            is_asked_for = label in _WHOLE_VALUES and is_called_by_keras(frame) and place not in self.keras_calls
+            is_asked_for = label in _WHOLE_VALUES and is_called_by_keras(frame) and location not in self.keras_calls
             if not is_asked_for:
                 return
-        self.recording.add(self.recording.syncs, Span(start, end, place, label))
+        self.recording.add(self.recording.syncs, TimedEvent(start, end, location, label))
 
     def _watch_variable(self, original: Any) -> Any:
         from tensorflow.python.ops.resource_variable_ops import _UnreadVariable
@@ -303,7 +303,7 @@ class Instrumentation:
                 variable, _UnreadVariable
             ):  # the result of an assign
                 name = str(kwargs.get("name") or kwargs.get("handle_name") or "Variable")
-                self.recording.add(self.recording.variables, Span(start, clock(), caller_place(), name))
+                self.recording.add(self.recording.variables, TimedEvent(start, clock(), caller_location(), name))
 
         return watched
 
@@ -316,7 +316,7 @@ class Instrumentation:
                 try:
                     return original(*args, **kwargs)
                 finally:
-                    self.recording.add(records, Span(start, clock(), caller_place(), label))
+                    self.recording.add(records, TimedEvent(start, clock(), caller_location(), label))
 
             return watched
 
@@ -327,7 +327,7 @@ class Instrumentation:
             is_eager = kwargs.get("use_eager_py_func", kwargs.get("eager", False))
             now = clock()
             label = "py_function" if is_eager else "numpy_function"
-            self.recording.add(self.recording.python_functions, Span(now, now, caller_place(), label))
+            self.recording.add(self.recording.python_functions, TimedEvent(now, now, caller_location(), label))
             return original(*args, **kwargs)
 
         return watched
@@ -348,7 +348,7 @@ class Instrumentation:
             original(run_eagerly)
             if run_eagerly:
                 now = clock()
-                span = Span(now, now, caller_place(), "tf.config.run_functions_eagerly(True)")
+                span = TimedEvent(now, now, caller_location(), "tf.config.run_functions_eagerly(True)")
                 self.recording.add(self.recording.eager_switches, span)
 
         return watched

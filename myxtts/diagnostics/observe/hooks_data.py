@@ -9,7 +9,7 @@ from typing import Any
 
 from myxtts.diagnostics.observe.pipeline import describe_dataset
 from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place, caller_place, is_made_by_keras
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, is_made_by_keras
 from myxtts.runtime.signatures import Signature, signature_of
 
 clock = time.perf_counter
@@ -25,8 +25,8 @@ class DataHooks:
     def __init__(self, watcher: Any):
         self.watcher = watcher
         self.recording = watcher.recording
-        self.places: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
-        self.python_places: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()
+        self.locations: weakref.WeakKeyDictionary[Any, SourceLocation] = weakref.WeakKeyDictionary()
+        self.python_locations: weakref.WeakKeyDictionary[Any, tuple[SourceLocation, ...]] = weakref.WeakKeyDictionary()
         self.made_by_keras: weakref.WeakSet = weakref.WeakSet()
         self.is_evaluating = False
         """Keras evaluates or predicts: its iterators are not those of the training."""
@@ -42,13 +42,13 @@ class DataHooks:
         def watched(dataset: Any, *args: Any, **kwargs: Any) -> None:
             original(dataset, *args, **kwargs)
             if self.watcher.executing_eagerly():
-                self.places[dataset] = caller_place()
+                self.locations[dataset] = caller_location()
                 if is_made_by_keras(sys._getframe(1)):
                     self.made_by_keras.add(dataset)
                 new = self.recording.python_functions[self._python_functions_seen :]
                 self._python_functions_seen = len(self.recording.python_functions)
                 if new:
-                    self.python_places[dataset] = tuple(dict.fromkeys(span.place for span in new))
+                    self.python_locations[dataset] = tuple(dict.fromkeys(span.location for span in new))
 
         return watched
 
@@ -77,13 +77,13 @@ class DataHooks:
             try:
                 batch = original(iterator)
                 end = clock()
-                signature = self._number_of(batch)
+                signature = self._index_of(batch)
                 return batch
             finally:
                 if signature < 0:
                     end = clock()
                 watcher.depth -= 1
-                self.recording.add(self.recording.fetches, Fetch(start, end, record.number, signature))
+                self.recording.add(self.recording.fetches, Fetch(start, end, record.index, signature))
                 record.elements += signature >= 0
                 record.exhausted |= signature < 0
                 if signature >= 0 and record.elements in _MODEL_AFTER:
@@ -124,13 +124,13 @@ class DataHooks:
 
     def _note_iterator(self, iterator: Any, dataset: Any) -> None:
         known = self._datasets.get(dataset)
-        place = caller_place()
+        location = caller_location()
         if known is None:
-            stages = describe_dataset(dataset, self.places, self.python_places, self.made_by_keras)
+            stages = describe_dataset(dataset, self.locations, self.python_locations, self.made_by_keras)
             known = DatasetRecord(
-                number=len(self.recording.datasets),
+                index=len(self.recording.datasets),
                 stages=stages,
-                place=place,
+                location=location,
                 element_spec=dataset.element_spec,
                 cardinality=int(dataset.cardinality()),
                 kept=dataset,
@@ -139,7 +139,7 @@ class DataHooks:
             self.recording.datasets.append(known)
             for older in self.recording.datasets[:-_KEPT_DATASETS]:
                 older.kept = None
-        record = IteratorRecord(len(self.recording.iterators), known.number, clock(), place)
+        record = IteratorRecord(len(self.recording.iterators), known.index, clock(), location)
         self.recording.iterators.append(record)
         self._iterators[id(iterator)] = (weakref.ref(iterator), record)
         if not self.is_evaluating:
@@ -154,13 +154,13 @@ class DataHooks:
         self._iterators[id(iterator)] = (weakref.ref(iterator), record)
         return record
 
-    def _number_of(self, batch: Any) -> int:
+    def _index_of(self, batch: Any) -> int:
         signature = signature_of(batch, lambda value: 0)
-        number = self._signatures.get(signature)
-        if number is None:
-            number = self._signatures[signature] = len(self.recording.batch_signatures)
+        index = self._signatures.get(signature)
+        if index is None:
+            index = self._signatures[signature] = len(self.recording.batch_signatures)
             self.recording.batch_signatures.append(signature)
-        return number
+        return index
 
 
 def install(watcher: Any, replace: Any) -> None:

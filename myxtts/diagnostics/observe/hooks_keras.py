@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.observe.recording import FitStep, Span
-from myxtts.diagnostics.observe.source_lines import caller_place
+from myxtts.diagnostics.observe.recording import FitStep, TimedEvent
+from myxtts.diagnostics.observe.source_lines import caller_location
 
 clock = time.perf_counter
 
@@ -78,12 +78,12 @@ class FitHooks:
         """`Model.fit`: where it is called, and on which model."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            place = caller_place()
+            location = caller_location()
             if self.watcher.is_watched():
-                self.recording.fit_places.append(place)
+                self.recording.fit_locations.append(location)
                 self.recording.fit_model = model
             self._previous_end = None
-            self.watcher.keras_calls.append(place)
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
@@ -95,10 +95,10 @@ class FitHooks:
         """`Model.compile`: where it is called, and whether it asks for eager steps."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            place, now = caller_place(), clock()
-            self.recording.compile_places.append(place)
+            location, now = caller_location(), clock()
+            self.recording.compile_locations.append(location)
             if kwargs.get("run_eagerly"):
-                self.recording.eager_switches.append(Span(now, now, place, "compile(run_eagerly=True)"))
+                self.recording.eager_switches.append(TimedEvent(now, now, location, "compile(run_eagerly=True)"))
             return original(model, *args, **kwargs)
 
         return watched
@@ -109,15 +109,15 @@ class FitHooks:
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
             start, before = clock(), self.watcher.data.is_evaluating
-            place = caller_place()
+            location = caller_location()
             self.watcher.data.is_evaluating = True
-            self.watcher.keras_calls.append(place)
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
                 self.watcher.keras_calls.pop()
                 self.watcher.data.is_evaluating = before
-                self.recording.add(self.recording.evaluations, Span(start, clock(), place, label))
+                self.recording.add(self.recording.evaluations, TimedEvent(start, clock(), location, label))
 
         return watched
 
@@ -125,14 +125,14 @@ class FitHooks:
         """`Model.train_on_batch`: one step of a hand-written loop."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            start, place = clock(), caller_place()
-            self.watcher.keras_calls.append(place)
+            start, location = clock(), caller_location()
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
                 self.watcher.keras_calls.pop()
                 if self.watcher.is_watched():
-                    span = Span(start, clock(), place, "train_on_batch")
+                    span = TimedEvent(start, clock(), location, "train_on_batch")
                     self.recording.add(self.recording.train_on_batch, span)
 
         return watched

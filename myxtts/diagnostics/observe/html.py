@@ -97,9 +97,9 @@ def _histogram(timeline: dict[str, list[float]]) -> str:
     counts, edges = np.histogram(warm if len(warm) else totals, bins=40)
     plot, width = _HEIGHT - _BOTTOM, (_WIDTH - _LEFT) / 40
     bars = "".join(
-        f'<rect x="{_LEFT + number * width:.1f}" y="{plot - count / counts.max() * plot:.1f}" width="{width - 1:.1f}" '
+        f'<rect x="{_LEFT + index * width:.1f}" y="{plot - count / counts.max() * plot:.1f}" width="{width - 1:.1f}" '
         f'height="{count / counts.max() * plot:.1f}" fill="#34709e"/>'
-        for number, count in enumerate(counts)
+        for index, count in enumerate(counts)
         if count
     )
     axis = f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{edges[0]:.1f} ms</text><text x="2" y="14">{counts.max()}</text>'
@@ -110,10 +110,10 @@ def _histogram(timeline: dict[str, list[float]]) -> str:
 def _bars(rows: list[tuple[str, float]]) -> str:
     largest = max(value for _, value in rows) or 1.0
     content = "".join(
-        f'<text x="2" y="{22 * number + 16}">{escape(name)}</text>'
-        f'<rect x="260" y="{22 * number + 4}" width="{value / largest * 540:.1f}" height="16" fill="{_COLORS["wait"]}"/>'
-        f'<text x="{268 + value / largest * 540:.1f}" y="{22 * number + 16}">{value:.2f}</text>'
-        for number, (name, value) in enumerate(rows)
+        f'<text x="2" y="{22 * index + 16}">{escape(name)}</text>'
+        f'<rect x="260" y="{22 * index + 4}" width="{value / largest * 540:.1f}" height="16" fill="{_COLORS["wait"]}"/>'
+        f'<text x="{268 + value / largest * 540:.1f}" y="{22 * index + 16}">{value:.2f}</text>'
+        for index, (name, value) in enumerate(rows)
     )
     return _svg("stages", 22 * len(rows) + 8, content, "time of each pipeline stage")
 
@@ -126,15 +126,15 @@ def _curves(machine: dict[str, list[float]]) -> str:
     top = max(100.0, max(max(machine[name]) for name in names))
     plot = _HEIGHT - _BOTTOM
     lines = []
-    for number, name in enumerate(names):
-        color = colors[number % len(colors)]
+    for index, name in enumerate(names):
+        color = colors[index % len(colors)]
         points = " ".join(
             f"{_LEFT + (second - seconds[0]) / span * (_WIDTH - _LEFT):.1f},{plot - value / top * (plot - 10):.1f}"
             for second, value in zip(seconds, machine[name], strict=True)
         )
         lines.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         label = escape(name.replace("_", " "))
-        lines.append(f'<text x="{_LEFT + 160 * number}" y="12" style="fill:{color}">{label}</text>')
+        lines.append(f'<text x="{_LEFT + 160 * index}" y="12" style="fill:{color}">{label}</text>')
     axis = f'<text x="2" y="14">{top:.0f} %</text><text x="{_LEFT}" y="{_HEIGHT - 6}">0 s</text>'
     axis += f'<text x="{_WIDTH - 4}" y="{_HEIGHT - 6}" text-anchor="end">{span:.0f} s</text>'
     return _svg("device", _HEIGHT, "".join(lines) + axis, "load of the device and the processor")
@@ -161,10 +161,10 @@ def _findings(findings: list[dict[str, Any]]) -> str:
         return "<h2>Findings</h2><p>None.</p>"
     blocks = []
     for finding in findings:
-        place = f"{finding['file']}:{finding['line']}"
+        location = f"{finding['file']}:{finding['line']}"
         blocks.append(
             f'<div class="finding"><strong>{escape(finding["disease"])}</strong>: {escape(finding["what"])}<br>'
-            f"where <code>{escape(place)}</code><br>evidence: {escape(finding['evidence'])}<br>"
+            f"where <code>{escape(location)}</code><br>evidence: {escape(finding['evidence'])}<br>"
             f"fix <code>{escape(finding['fix'])}</code><br>gain: at most {100 * finding['gain_share']:.1f} % of the time "
             f"({finding['gain_seconds']:.2f} s)</div>"
         )

@@ -9,7 +9,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from myxtts.diagnostics.observe.source_lines import Place
+from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.runtime.signatures import Signature
 
 MOST_RECORDS = 500_000
@@ -55,12 +55,12 @@ class FitStep(NamedTuple):
     epoch_start: bool
 
 
-class Span(NamedTuple):
-    """Something with a place: a fetched value, a created variable, an eager gradient or update."""
+class TimedEvent(NamedTuple):
+    """Something with a location: a fetched value, a created variable, an eager gradient or update."""
 
     start: float
     end: float
-    place: Place
+    location: SourceLocation
     label: str
 
 
@@ -68,10 +68,10 @@ class Span(NamedTuple):
 class FunctionRecord:
     """One `tf.function` object."""
 
-    number: int
+    index: int
     name: str
-    definition: Place
-    creation: Place
+    definition: SourceLocation
+    creation: SourceLocation
     created_at: float
     is_jit: bool
     has_signature: bool
@@ -80,30 +80,30 @@ class FunctionRecord:
     """Its code is the user's, not a framework's."""
     updates_variables: bool = False
     signatures: list[Signature] = field(default_factory=list)
-    call_places: list[Place] = field(default_factory=list)
+    call_locations: list[SourceLocation] = field(default_factory=list)
     """Where it was called from, for calls that traced it, in order."""
     traced_signatures: list[Signature] = field(default_factory=list)
     """Signatures of the calls that traced it, in order."""
     traced_names: list[tuple[str, ...]] = field(default_factory=list)
-    _numbers: dict[Signature, int] = field(default_factory=dict)
+    _indices: dict[Signature, int] = field(default_factory=dict)
 
-    def number_of(self, signature: Signature) -> int:
-        """The number of a signature, a new one if it was not seen before (bounded)."""
-        number = self._numbers.get(signature)
-        if number is None and len(self.signatures) < 10_000:
-            number = self._numbers[signature] = len(self.signatures)
+    def index_of(self, signature: Signature) -> int:
+        """The index of a signature, a new one if it was not seen before (bounded)."""
+        index = self._indices.get(signature)
+        if index is None and len(self.signatures) < 10_000:
+            index = self._indices[signature] = len(self.signatures)
             self.signatures.append(signature)
-        return -1 if number is None else number
+        return -1 if index is None else index
 
 
 @dataclass
 class IteratorRecord:
     """One iterator over a dataset."""
 
-    number: int
+    index: int
     dataset: int
     created_at: float
-    place: Place
+    location: SourceLocation
     elements: int = 0
     is_inside_graph: bool = False
     exhausted: bool = False
@@ -113,9 +113,9 @@ class IteratorRecord:
 class DatasetRecord:
     """A dataset that was iterated: its transformations (outermost first), and TensorFlow's model of it at work."""
 
-    number: int
+    index: int
     stages: tuple[Any, ...]
-    place: Place
+    location: SourceLocation
     element_spec: Any
     cardinality: int
     reference: weakref.ref | None = None
@@ -138,26 +138,26 @@ class Recording:
     datasets: list[DatasetRecord] = field(default_factory=list)
     batch_signatures: list[Signature] = field(default_factory=list)
     fit_steps: list[FitStep] = field(default_factory=list)
-    fit_places: list[Place] = field(default_factory=list)
-    compile_places: list[Place] = field(default_factory=list)
+    fit_locations: list[SourceLocation] = field(default_factory=list)
+    compile_locations: list[SourceLocation] = field(default_factory=list)
     marked_steps: list[tuple[float, float, float, float]] = field(default_factory=list)
     """Steps that the user marked: start, data ready, step done, end."""
-    evaluations: list[Span] = field(default_factory=list)
+    evaluations: list[TimedEvent] = field(default_factory=list)
     """Keras' evaluate and predict."""
-    train_on_batch: list[Span] = field(default_factory=list)
-    syncs: list[Span] = field(default_factory=list)
-    variables: list[Span] = field(default_factory=list)
-    gradients: list[Span] = field(default_factory=list)
-    updates: list[Span] = field(default_factory=list)
+    train_on_batch: list[TimedEvent] = field(default_factory=list)
+    syncs: list[TimedEvent] = field(default_factory=list)
+    variables: list[TimedEvent] = field(default_factory=list)
+    gradients: list[TimedEvent] = field(default_factory=list)
+    updates: list[TimedEvent] = field(default_factory=list)
     eager_op_times: list[float] = field(default_factory=list)
-    eager_switches: list[Span] = field(default_factory=list)
+    eager_switches: list[TimedEvent] = field(default_factory=list)
     """`tf.config.run_functions_eagerly(True)`, `compile(run_eagerly=True)`."""
-    python_functions: list[Span] = field(default_factory=list)
+    python_functions: list[TimedEvent] = field(default_factory=list)
     """Uses of numpy_function and py_function."""
     line_samples: list[tuple[float, int]] = field(default_factory=list)
-    generator_samples: list[tuple[float, int, Place]] = field(default_factory=list)
+    generator_samples: list[tuple[float, int, SourceLocation]] = field(default_factory=list)
     """Moments at which the user's own generator was at work for the loop: time, line, where it is iterated."""
-    lines: list[Place] = field(default_factory=list)
+    lines: list[SourceLocation] = field(default_factory=list)
     machine_samples: list[Any] = field(default_factory=list)
     no_gpu_reason: str | None = None
     counters_missing: str | None = None

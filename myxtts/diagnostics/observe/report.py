@@ -1,33 +1,31 @@
-"""The result of a diagnosis: a verdict, where the time went, and findings in order of gain.
-
-In: a `Recording`. Out: a `Report`, which knows itself as text and as plain JSON data; `page.py` makes the HTML page.
-"""
+"""The result of a diagnosis: a verdict, where the time went, and findings in order of gain, as text and as JSON data."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from myxtts.diagnostics.observe.ceiling import Ceiling
-from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
 from myxtts.diagnostics.observe.rules_host import find_host_problems
 from myxtts.diagnostics.observe.rules_input import find_input_problems
-from myxtts.diagnostics.observe.source_lines import Place, short_path
+from myxtts.diagnostics.observe.source_lines import SourceLocation, short_path
 from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
 from myxtts.diagnostics.observe.traces import TracedCode, explain_traces
 from myxtts.runtime.timers import robust_spread
 
 EXIT_FINE, EXIT_PROBLEM, EXIT_NOT_MEASURED = 0, 1, 2
 _RETRACING = {
-    Disease.RETRACE_SHAPE,
-    Disease.RETRACE_DTYPE,
-    Disease.RETRACE_PYTHON_VALUE,
-    Disease.RETRACE_NEW_OBJECT,
-    Disease.FUNCTION_IN_LOOP,
+    Issue.RETRACE_SHAPE,
+    Issue.RETRACE_DTYPE,
+    Issue.RETRACE_PYTHON_VALUE,
+    Issue.RETRACE_NEW_OBJECT,
+    Issue.FUNCTION_IN_LOOP,
 }
 _TIMELINE_POINTS = 2000
 
@@ -60,7 +58,7 @@ class FunctionLine:
     """One row of the table of traced functions."""
 
     name: str
-    place: str
+    location: str
     calls: int
     traces: int
     compilations: int
@@ -73,7 +71,7 @@ class StageLine:
     """One row of the table of pipeline stages."""
 
     name: str
-    place: str
+    location: str
     seconds_per_batch: float
     is_parallel: bool
     python: tuple[str, ...]
@@ -107,14 +105,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with stable names."""
-        from myxtts.diagnostics.observe.report import report_to_json
-
         return report_to_json(self)
 
     def to_text(self) -> str:
         """The report for a terminal."""
-        from myxtts.diagnostics.observe.report import report_to_text
-
         return report_to_text(self)
 
 
@@ -168,16 +162,16 @@ def split_time(steps: StepTable) -> TimeSplit:
 
 
 def _verdict(facts: Facts, findings: list[Finding], split: TimeSplit) -> tuple[str, str]:
-    diseases = {finding.disease: finding for finding in reversed(findings)}
-    gains = {finding.disease: finding.gain_seconds for finding in findings}
-    retracing = [finding for finding in findings if finding.disease in _RETRACING]
+    diseases = {finding.issue: finding for finding in reversed(findings)}
+    gains = {finding.issue: finding.gain_seconds for finding in findings}
+    retracing = [finding for finding in findings if finding.issue in _RETRACING]
     total = max(facts.total_seconds, 1e-9)
-    if Disease.EAGER_BY_MISTAKE in diseases:
-        return "eager", f"eager: {diseases[Disease.EAGER_BY_MISTAKE].what}"
+    if Issue.EAGER_BY_MISTAKE in diseases:
+        return "eager", f"eager: {diseases[Issue.EAGER_BY_MISTAKE].what}"
     retrace_gain = sum(finding.gain_seconds for finding in retracing)
-    recompile_gain = gains.get(Disease.XLA_RECOMPILE, 0.0)
-    wait = gains.get(Disease.INPUT_BOUND, 0.0)
-    idle = split.host_seconds if Disease.DEVICE_IDLE in diseases else 0.0
+    recompile_gain = gains.get(Issue.XLA_RECOMPILE, 0.0)
+    wait = gains.get(Issue.INPUT_BOUND, 0.0)
+    idle = split.host_seconds if Issue.DEVICE_IDLE in diseases else 0.0
     largest = max(retrace_gain, recompile_gain, wait, idle)
     if largest <= 0 and not retracing:
         return "compute-bound", _compute_bound(facts, findings, split)
@@ -194,16 +188,19 @@ def _verdict(facts: Facts, findings: list[Finding], split: TimeSplit) -> tuple[s
     if largest == wait:
         slowest = facts.pipelines[0].slowest if facts.pipelines else None
         stage = f", slowest stage {slowest.name}" if slowest is not None else ""
-        share = wait / max(split.steady_seconds, 1e-9)
-        return "input-bound", f"input-bound: {percent(share)} of the time waiting{stage}"
-    share = facts.steady_share(facts.steps.host)
-    place = diseases[Disease.DEVICE_IDLE].place
-    return "host-bound", f"host-bound: {percent(share)} of the time in Python between the steps, mostly at {place}"
+        fraction = wait / max(split.steady_seconds, 1e-9)
+        return "input-bound", f"input-bound: {percent(fraction)} of the time waiting{stage}"
+    fraction = facts.steady_fraction(facts.steps.host)
+    location = diseases[Issue.DEVICE_IDLE].location
+    return (
+        "host-bound",
+        f"host-bound: {percent(fraction)} of the time in Python between the steps, mostly at {location}",
+    )
 
 
 def _compute_bound(facts: Facts, findings: list[Finding], split: TimeSplit) -> str:
-    text = f"compute-bound: nothing to gain from the loader ({percent(facts.wait_share)} of the time waiting, "
-    text += f"{percent(facts.steady_share(facts.steps.host))} in Python)"
+    text = f"compute-bound: nothing to gain from the loader ({percent(facts.wait_fraction)} of the time waiting, "
+    text += f"{percent(facts.steady_fraction(facts.steps.host))} in Python)"
     return text + (f"; but {findings[0].what}" if findings else "")
 
 
@@ -216,17 +213,17 @@ def _function_lines(codes: list[TracedCode]) -> list[FunctionLine]:
             causes.append(f"{code.traced_functions} functions made from it")
         if code.recompiled_moments:
             causes.append(f"XLA again {len(code.recompiled_moments)} times")
-        place = code.definition if code.is_user else code.creation
+        location = code.definition if code.is_user else code.creation
         seconds = code.trace_seconds + code.compile_seconds
         lines.append(
-            FunctionLine(code.name, str(place), code.calls, code.traces, code.compilations, seconds, tuple(causes))
+            FunctionLine(code.name, str(location), code.calls, code.traces, code.compilations, seconds, tuple(causes))
         )
     return lines
 
 
 def _stage_lines(facts: Facts) -> list[StageLine]:
     return [
-        StageLine(time.name, str(time.stage.place), time.seconds_per_batch, time.runs_parallel, time.stage.python)
+        StageLine(time.name, str(time.stage.location), time.seconds_per_batch, time.runs_parallel, time.stage.python)
         for pipeline in facts.pipelines
         for time in pipeline.times
         if time.stage.is_users or time.stage.python
@@ -282,12 +279,6 @@ def _machine(recording: Recording) -> dict[str, list[float]]:
     return curves
 
 
-# MERGED: A report as text for the terminal and as plain data for JSON.
-
-if TYPE_CHECKING:
-    from myxtts.diagnostics.observe.report import Report, TimeSplit
-
-
 def report_to_json(report: Report) -> dict[str, Any]:
     """Stable names: verdict, verdict_class, findings (disease, file, line ...), time, functions, stages, ceiling."""
     return {
@@ -296,8 +287,8 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "findings": [_finding_to_json(finding) for finding in report.findings],
         "time": asdict(report.split) if report.split is not None else None,
-        "functions": [asdict(line) for line in report.functions],
-        "stages": [asdict(line) for line in report.stages],
+        "functions": [_with_place(asdict(line)) for line in report.functions],
+        "stages": [_with_place(asdict(line)) for line in report.stages],
         "batch_signatures": report.batch_signatures,
         "ceiling": asdict(report.ceiling) if report.ceiling is not None else None,
         "notes": list(report.notes),
@@ -306,17 +297,22 @@ def report_to_json(report: Report) -> dict[str, Any]:
     }
 
 
+def _with_place(line: dict[str, Any]) -> dict[str, Any]:
+    """The location of a table's line has the key `place` in JSON."""
+    return {("place" if name == "location" else name): value for name, value in line.items()}
+
+
 def _finding_to_json(finding: Finding) -> dict[str, Any]:
     return {
-        "disease": str(finding.disease),
+        "disease": str(finding.issue),
         "what": finding.what,
         "evidence": finding.evidence,
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "also": [{"file": place.file, "line": place.line} for place in finding.also],
+        "file": finding.location.file,
+        "line": finding.location.line,
+        "also": [{"file": location.file, "line": location.line} for location in finding.also],
         "fix": finding.fix,
         "gain_seconds": finding.gain_seconds,
-        "gain_share": finding.gain_share,
+        "gain_share": finding.gain_fraction,
     }
 
 
@@ -335,36 +331,38 @@ def report_to_text(report: Report) -> str:
             causes = f"  [{'; '.join(function.causes)}]" if function.causes else ""
             lines.append(
                 f"  {function.name:<28} {function.traces:>4} traces {function.compilations:>4} XLA {function.calls:>7} calls "
-                f"{duration(function.seconds):>9}  {function.place}{causes}"
+                f"{duration(function.seconds):>9}  {function.location}{causes}"
             )
     if report.stages:
         lines += ["", "Input pipeline (time for each batch, all threads together)"]
         for stage in report.stages:
             marks = ", ".join([*stage.python, *(["parallel"] if stage.is_parallel else [])])
-            lines.append(f"  {stage.name:<28} {duration(stage.seconds_per_batch):>10}  {stage.place}  {marks}".rstrip())
+            lines.append(
+                f"  {stage.name:<28} {duration(stage.seconds_per_batch):>10}  {stage.location}  {marks}".rstrip()
+            )
     if report.findings:
         lines += ["", f"{len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}, most to gain first"]
-        for number, finding in enumerate(report.findings, 1):
-            lines += _finding_lines(number, finding)
+        for index, finding in enumerate(report.findings, 1):
+            lines += _finding_lines(index, finding)
     elif report.split is not None:
         lines += ["", "No finding."]
     lines += ["", *(f"Note: {note}" for note in report.notes)] if report.notes else []
     return "\n".join(lines) + "\n"
 
 
-def _finding_lines(number: int, finding: Finding) -> list[str]:
-    also = f"  (see also {', '.join(_short(place) for place in finding.also[:3])})" if finding.also else ""
+def _finding_lines(index: int, finding: Finding) -> list[str]:
+    also = f"  (see also {', '.join(_short(location) for location in finding.also[:3])})" if finding.also else ""
     return [
-        f"{number}. {finding.disease}: {finding.what}",
-        f"     where     {_short(finding.place)}{also}",
+        f"{index}. {finding.issue}: {finding.what}",
+        f"     where     {_short(finding.location)}{also}",
         f"     evidence  {finding.evidence}",
         f"     fix       {finding.fix}",
-        f"     gain      at most {percent(finding.gain_share)} of the time ({duration(finding.gain_seconds)})",
+        f"     gain      at most {percent(finding.gain_fraction)} of the time ({duration(finding.gain_seconds)})",
     ]
 
 
-def _short(place: Place) -> str:
-    return f"{short_path(place.file)}:{place.line}" if place.line else "(unknown line)"
+def _short(location: SourceLocation) -> str:
+    return f"{short_path(location.file)}:{location.line}" if location.line else "(unknown line)"
 
 
 def _time_table(split: TimeSplit) -> list[str]:

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.diagnostics.observe.traces import Cause, TracedCode
 from myxtts.runtime.signatures import describe_entry
 
-_DISEASES = {
-    "shape": Disease.RETRACE_SHAPE,
-    "dtype": Disease.RETRACE_DTYPE,
-    "value": Disease.RETRACE_PYTHON_VALUE,
-    "object": Disease.RETRACE_NEW_OBJECT,
+_ISSUES = {
+    "shape": Issue.RETRACE_SHAPE,
+    "dtype": Issue.RETRACE_DTYPE,
+    "value": Issue.RETRACE_PYTHON_VALUE,
+    "object": Issue.RETRACE_NEW_OBJECT,
 }
-_SMALLEST_SHARE = 0.02
+_SMALLEST_FRACTION = 0.02
 _FEWEST_SIGNATURES = 5
 _WARM_STEPS = 3
 """Steps in which layers and optimizers may still be built."""
@@ -28,7 +29,7 @@ def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
     shapes_hurt = False
     for code in facts.codes:
         for cause in code.causes.values():
-            if cause.kind in _DISEASES and facts.is_ongoing(cause.moments, code.calls):
+            if cause.kind in _ISSUES and facts.is_ongoing(cause.moments, code.calls):
                 shapes_hurt |= cause.kind == "shape"
                 yield _retrace(facts, code, cause)
         yield from _remainder(facts, code)
@@ -53,13 +54,13 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
         "object": f"create {argument} once before the loop and pass the same object every time",
     }[cause.kind]
     return facts.finding(
-        _DISEASES[cause.kind],
+        _ISSUES[cause.kind],
         f"'{code.name}' is traced again for every new {changed} of argument '{argument}'",
         f"{code.traces} traces in {code.calls} calls; {argument}: {', '.join(seen[:5])}; {duration(cause.seconds)} of retracing",
-        _place(code),
+        _location(code),
         fix,
         cause.seconds,
-        also=(code.call_place or UNKNOWN, code.creation, code.definition),
+        also=(code.call_location or UNKNOWN, code.creation, code.definition),
     )
 
 
@@ -68,54 +69,54 @@ def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
     cause, remainder = code.causes.get("shape"), code.remainder
     if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
         return
-    if remainder.seconds < _SMALLEST_SHARE * facts.total_seconds:
+    if remainder.seconds < _SMALLEST_FRACTION * facts.total_seconds:
         return
     yield facts.finding(
-        Disease.RETRACE_SHAPE,
+        Issue.RETRACE_SHAPE,
         f"'{code.name}' is traced once more for the last, smaller batch of each pass",
         f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
         f"{duration(remainder.seconds)} of tracing",
-        _place(code),
+        _location(code),
         "ds.batch(n, drop_remainder=True)",
         remainder.seconds,
-        also=(*_batching_places(facts), code.call_place or UNKNOWN),
+        also=(*_batching_locations(facts), code.call_location or UNKNOWN),
     )
 
 
-def _batching_places(facts: Facts) -> list[Place]:
+def _batching_locations(facts: Facts) -> list[SourceLocation]:
     return [
-        stage.place
+        stage.location
         for pipeline in facts.pipelines
         for stage in pipeline.stages
         if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
     ]
 
 
-def _place(code: TracedCode) -> Place:
+def _location(code: TracedCode) -> SourceLocation:
     """Where a user finds a function: its own definition; for Keras' functions the call that made them."""
     return code.definition if code.is_user else code.creation
 
 
 def _is_made_again(facts: Facts, code: TracedCode) -> bool:
-    costs = code.repeated_seconds > (_SMALLEST_SHARE if code.is_user else 0.1) * facts.total_seconds
+    costs = code.repeated_seconds > (_SMALLEST_FRACTION if code.is_user else 0.1) * facts.total_seconds
     return costs and facts.is_ongoing(code.repeated_moments, code.calls)
 
 
 def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
-    recompiled = facts.recording.compile_places if not code.is_user else []
-    often = [place for place in dict.fromkeys(recompiled) if recompiled.count(place) >= 3]
-    place = often[0] if often else code.creation
+    recompiled = facts.recording.compile_locations if not code.is_user else []
+    often = [location for location in dict.fromkeys(recompiled) if recompiled.count(location) >= 3]
+    location = often[0] if often else code.creation
     return facts.finding(
-        Disease.FUNCTION_IN_LOOP,
+        Issue.FUNCTION_IN_LOOP,
         f"'{code.name}' is wrapped in a new tf.function again and again, and each one is traced",
         f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
         f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
-        place,
+        location,
         "call model.compile(...) once, before the loop"
         if often
         else f"{code.name} = tf.function(...)  # once, before the loop",
         code.repeated_seconds,
-        also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_place or UNKNOWN),
+        also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_location or UNKNOWN),
     )
 
 
@@ -137,15 +138,17 @@ def _recompilation(facts: Facts, code: TracedCode) -> Finding:
         fix = "pad to one fixed shape, or to a few buckets: ds.padded_batch(n, padded_shapes=..., drop_remainder=True)"
     else:
         fix = "keep values that decide a size (tf.range(n), x[:n], tf.reshape) constant, or jit_compile=False"
-    pipelines = tuple(stage.place for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind)
+    pipelines = tuple(
+        stage.location for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind
+    )
     return facts.finding(
-        Disease.XLA_RECOMPILE,
+        Issue.XLA_RECOMPILE,
         f"XLA compiles '{code.name}' again {times} times without any retrace",
         evidence,
-        _place(code),
+        _location(code),
         fix,
         code.recompiled_seconds,
-        also=(code.call_place or UNKNOWN, *facts.recording.compile_places[:1], *pipelines[:1]),
+        also=(code.call_location or UNKNOWN, *facts.recording.compile_locations[:1], *pipelines[:1]),
     )
 
 
@@ -157,37 +160,37 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     if len(distinct) < _FEWEST_SIGNATURES or late < 2:
         return
     lost = float((facts.steps.trace + facts.steps.compile)[~facts.steps.is_cold].sum())
-    batching = _batching_places(facts)
-    place = batching[0] if batching else facts.steps.place
+    batching = _batching_locations(facts)
+    location = batching[0] if batching else facts.steps.location
     yield facts.finding(
-        Disease.MANY_SIGNATURES,
+        Issue.MANY_SIGNATURES,
         f"the batches come in {len(distinct)} shapes, and new ones keep coming",
         f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first pass",
-        place,
+        location,
         "ds.padded_batch(n, padded_shapes=[MAX_LENGTH, ...], drop_remainder=True)  # or ds.bucket_by_sequence_length",
         lost,
-        also=(facts.steps.place,),
+        also=(facts.steps.location,),
     )
 
 
 def _late_variables(facts: Facts) -> Iterator[Finding]:
     variables = facts.recording.variables
     windows = facts.steps.window_of(np.array([span.start for span in variables]))
-    by_place: dict[Place, list[tuple[int, float]]] = {}
+    by_location: dict[SourceLocation, list[tuple[int, float]]] = {}
     for span, window in zip(variables, windows, strict=True):
         if window >= _WARM_STEPS:
-            by_place.setdefault(span.place, []).append((int(window), span.end - span.start))
-    for place, created in by_place.items():
+            by_location.setdefault(span.location, []).append((int(window), span.end - span.start))
+    for location, created in by_location.items():
         chosen = sorted({window for window, _ in created})
         if len(chosen) < 2:
             continue
         seconds = sum(seconds for _, seconds in created)
         yield facts.finding(
-            Disease.LATE_VARIABLES,
+            Issue.LATE_VARIABLES,
             f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
             f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
             f"steps; {duration(seconds)} in creating them",
-            place,
+            location,
             "create layers, optimizers and variables once, before the loop",
             seconds,
         )

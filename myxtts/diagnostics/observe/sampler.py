@@ -7,7 +7,7 @@ import threading
 import time
 
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
-from myxtts.diagnostics.observe.source_lines import Place, consumer_of_generator, place_of
+from myxtts.diagnostics.observe.source_lines import SourceLocation, consumer_of_generator, location_of
 from myxtts.runtime.machine import MachineSampler
 
 LINE_INTERVAL_SECONDS = 0.005
@@ -22,7 +22,7 @@ class LineSampler:
         self._watched_thread = thread
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="diagnosis-sampler", daemon=True)
-        self._numbers: dict[Place, int] = {}
+        self._indices: dict[SourceLocation, int] = {}
 
     def start(self) -> None:
         """Begin to sample."""
@@ -41,17 +41,17 @@ class LineSampler:
         while not self._stopping.wait(LINE_INTERVAL_SECONDS):
             now = time.perf_counter()
             frame = sys._current_frames().get(self._watched_thread)
-            place = place_of(frame)
-            number = self._numbers.get(place)
-            if number is None:
-                number = self._numbers[place] = len(recording.lines)
-                recording.lines.append(place)
+            location = location_of(frame)
+            index = self._indices.get(location)
+            if index is None:
+                index = self._indices[location] = len(recording.lines)
+                recording.lines.append(location)
             consumer = consumer_of_generator(frame)
             del frame  # it would keep alive whatever the script's functions hold
             if consumer is not None:
-                recording.add(recording.generator_samples, (now, number, consumer))
+                recording.add(recording.generator_samples, (now, index, consumer))
             if len(samples) < MOST_RECORDS:
-                samples.append((now, number))
+                samples.append((now, index))
             if time.monotonic() >= next_machine_sample:
                 next_machine_sample = time.monotonic() + MACHINE_INTERVAL_SECONDS
                 recording.add(recording.machine_samples, (now, machine.sample()))

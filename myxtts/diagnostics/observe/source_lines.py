@@ -22,7 +22,7 @@ _AUTOGRAPH = "__autograph_generated_file"
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourceLocation:
     """A line of source code."""
 
     file: str
@@ -35,7 +35,7 @@ class Place:
         return f"{short_path(self.file)}:{self.line}"
 
 
-UNKNOWN = Place("", 0)
+UNKNOWN = SourceLocation("", 0)
 """Where nothing of the user's is on the stack."""
 
 
@@ -65,7 +65,7 @@ def is_user_code(file: str) -> bool:
     )
 
 
-def place_of(frame: FrameType | None) -> Place:
+def location_of(frame: FrameType | None) -> SourceLocation:
     """The nearest user frame from `frame` outwards; if there is none, the nearest one outside the frameworks."""
     fallback = None
     for _ in range(_MOST_FRAMES):
@@ -75,18 +75,18 @@ def place_of(frame: FrameType | None) -> Place:
         if is_user_code(file):
             code = frame.f_code
             inside = 0 if code.co_name == "<module>" else code.co_firstlineno
-            return Place(file, frame.f_lineno, code.co_name, inside)
+            return SourceLocation(file, frame.f_lineno, code.co_name, inside)
         if _AUTOGRAPH in file:
             original = _before_autograph(file, frame.f_lineno)
             if original is not None and is_user_code(original.file):
                 return original
         if fallback is None and not is_framework(file) and not file.startswith(_LIBRARY_FOLDERS):
-            fallback = Place(file, frame.f_lineno, frame.f_code.co_name)
+            fallback = SourceLocation(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return fallback or UNKNOWN
 
 
-def _before_autograph(file: str, line: int) -> Place | None:
+def _before_autograph(file: str, line: int) -> SourceLocation | None:
     """The user's line behind a line of AutoGraph's rewritten code; AutoGraph keeps a map for its error messages."""
     from tensorflow.python.autograph.impl import api
 
@@ -95,13 +95,13 @@ def _before_autograph(file: str, line: int) -> Place | None:
             if getattr(factory.module, "__file__", None) == file:
                 for generated, origin in factory.source_map.items():
                     if generated.lineno == line:
-                        return Place(origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+                        return SourceLocation(origin.loc.filename, origin.loc.lineno, origin.function_name or "")
     return None
 
 
-def caller_place() -> Place:
+def caller_location() -> SourceLocation:
     """Where the user's code called into the framework that called us."""
-    return place_of(sys._getframe(1))
+    return location_of(sys._getframe(1))
 
 
 def is_called_by_framework(frame: FrameType | None) -> bool:
@@ -118,7 +118,7 @@ def is_called_by_keras(frame: FrameType | None) -> bool:
     return frame is not None and f"{os.sep}keras{os.sep}" in frame.f_code.co_filename
 
 
-def consumer_of_generator(frame: FrameType | None) -> Place | None:
+def consumer_of_generator(frame: FrameType | None) -> SourceLocation | None:
     """Where user code that runs inside one of the user's generators is iterated: `for batch in batches():`; else None."""
     is_inside = False
     for _ in range(_MOST_FRAMES):
@@ -127,7 +127,7 @@ def consumer_of_generator(frame: FrameType | None) -> Place | None:
         code = frame.f_code
         if is_user_code(code.co_filename):
             if is_inside and not code.co_flags & CO_GENERATOR:
-                return Place(code.co_filename, frame.f_lineno, code.co_name)
+                return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
             is_inside |= bool(code.co_flags & CO_GENERATOR)
         elif is_inside and is_framework(code.co_filename):
             return None  # a framework asks the generator: its own figures tell of the waiting
@@ -145,9 +145,9 @@ def is_made_by_keras(frame: FrameType | None) -> bool:
     return False
 
 
-def place_of_code(code: CodeType | None) -> Place:
+def location_of_code(code: CodeType | None) -> SourceLocation:
     """Where a function is defined: the line of its first decorator, or of `def`."""
-    return Place(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else UNKNOWN
+    return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else UNKNOWN
 
 
 def code_of(function: Any) -> CodeType | None:

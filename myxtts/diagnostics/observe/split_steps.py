@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.diagnostics.observe.recording import FunctionCall, Recording
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 FEWEST_STEPS = 3
 COLD_STEPS_AT_MOST = 3
@@ -24,7 +24,7 @@ class StepTable:
 
     kind: str
     """fit | train_on_batch | function | eager | marked | batches"""
-    place: Place
+    location: SourceLocation
     """Where the loop calls its step."""
     name: str
     start: np.ndarray
@@ -73,12 +73,12 @@ def cut_steps(recording: Recording) -> StepTable | None:
     delimiters = _delimiters(recording)
     if delimiters is None:
         return None
-    kind, name, place, windows = delimiters
+    kind, name, location, windows = delimiters
     start, end = np.array([window[0] for window in windows]), np.array([window[1] for window in windows])
     epoch_starts = np.array([window[2] for window in windows], bool)
     empty = np.zeros(len(start))
     table = StepTable(
-        kind, place, name, start, end, *(empty.copy() for _ in range(5)),
+        kind, location, name, start, end, *(empty.copy() for _ in range(5)),
         is_cold=np.zeros(len(start), bool), is_epoch_start=epoch_starts, eager_ops=empty.copy(),
         batch=np.full(len(start), -1),
     )  # fmt: skip
@@ -113,9 +113,9 @@ def _fill(table: StepTable, recording: Recording) -> None:
     index = table.window_of(np.array(recording.eager_op_times))
     _add(table.eager_ops, index, np.ones(len(index)))
     if table.kind == "fit" and not fetches:
-        numbers: dict[int, int] = {}
+        indices: dict[int, int] = {}
         for step, record in enumerate(recording.fit_steps[: len(table)]):
-            table.batch[step] = numbers.setdefault(record.fetched_bytes, len(numbers))
+            table.batch[step] = indices.setdefault(record.fetched_bytes, len(indices))
 
 
 def _add(target: np.ndarray, index: np.ndarray, amounts: np.ndarray) -> None:
@@ -138,10 +138,10 @@ def trace_seconds(recording: Recording) -> np.ndarray:
     for code, durations in by_code.items():
         usual[code] = float(np.median(durations))
     seconds = np.zeros(len(recording.calls))
-    for number, call in enumerate(recording.calls):
+    for index, call in enumerate(recording.calls):
         if call.new_traces:
             ordinary = usual.get(_code(recording, call), 0.0)
-            seconds[number] = max(call.end - call.start - call.compile_seconds - call.wait_seconds - ordinary, 0.0)
+            seconds[index] = max(call.end - call.start - call.compile_seconds - call.wait_seconds - ordinary, 0.0)
     return seconds
 
 
@@ -150,35 +150,35 @@ def _code(recording: Recording, call: FunctionCall) -> tuple:
     return record.definition.file, record.definition.line, record.name
 
 
-def _delimiters(recording: Recording) -> tuple[str, str, Place, list[tuple[float, float, bool]]] | None:
+def _delimiters(recording: Recording) -> tuple[str, str, SourceLocation, list[tuple[float, float, bool]]] | None:
     if len(recording.marked_steps) >= FEWEST_STEPS:
         windows = [(start, end, False) for start, _, _, end in recording.marked_steps]
         return "marked", "step", UNKNOWN, windows
     if len(recording.fit_steps) >= FEWEST_STEPS:
         windows = [(step.begin, step.end, step.epoch_start) for step in recording.fit_steps]
-        place = recording.fit_places[0] if recording.fit_places else UNKNOWN
-        return "fit", "Model.fit", place, windows
+        location = recording.fit_locations[0] if recording.fit_locations else UNKNOWN
+        return "fit", "Model.fit", location, windows
     if len(recording.train_on_batch) >= FEWEST_STEPS:
         spans = recording.train_on_batch
         windows = _between([(span.start, span.end) for span in spans], recording)
-        return "train_on_batch", "train_on_batch", spans[0].place, windows
+        return "train_on_batch", "train_on_batch", spans[0].location, windows
     calls = _step_calls(recording)
     eager = recording.updates or recording.gradients  # a hand-written update is seen by its gradient
     if len(eager) >= max(FEWEST_STEPS, len(calls)):
-        places = [span.place for span in eager]
-        most = max(set(places), key=places.count)
-        ends = [(span.start, span.end) for span in eager if span.place == most]
+        locations = [span.location for span in eager]
+        most = max(set(locations), key=locations.count)
+        ends = [(span.start, span.end) for span in eager if span.location == most]
         return "eager", eager[0].label, most, _between(ends, recording)
     if len(calls) >= FEWEST_STEPS:
         record = recording.functions[calls[0].function]
-        place = record.call_places[0] if record.call_places else record.definition
-        return "function", record.name, place, _between([(call.start, call.end) for call in calls], recording)
+        location = record.call_locations[0] if record.call_locations else record.definition
+        return "function", record.name, location, _between([(call.start, call.end) for call in calls], recording)
     fetched = [(fetch.start, fetch.end) for fetch in recording.fetches if fetch.signature >= 0]
     if len(fetched) >= FEWEST_STEPS:
         return (
             "batches",
             "next(batch)",
-            recording.iterators[recording.fetches[0].iterator].place,
+            recording.iterators[recording.fetches[0].iterator].location,
             _after(fetched, recording),
         )
     return None
@@ -204,14 +204,14 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
     """A step reaches from the end of the one before to its own end; after a new pass over data, from the start of that pass."""
     passes = np.array([iterator.created_at for iterator in recording.iterators])
     newest = np.searchsorted(passes, [start for start, _ in spans], side="right") - 1
-    begins_pass = np.diff(newest, prepend=-2) > 0
-    if begins_pass.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
-        begins_pass[:] = False
+    begins_epoch = np.diff(newest, prepend=-2) > 0
+    if begins_epoch.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
+        begins_epoch[:] = False
     windows, previous = [], None
-    for number, (start, end) in enumerate(spans):
+    for index, (start, end) in enumerate(spans):
         begin, is_first = (start, True) if previous is None else (previous, False)
-        if begins_pass[number] and newest[number] >= 0:
-            begin, is_first = max(float(passes[newest[number]]), previous or 0.0), True
+        if begins_epoch[index] and newest[index] >= 0:
+            begin, is_first = max(float(passes[newest[index]]), previous or 0.0), True
         windows.append((min(begin, start), end, is_first))
         previous = end
     return windows
@@ -220,4 +220,4 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
 def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
     """A step reaches from the start of one fetch to the start of the next."""
     starts = [start for start, _ in spans] + [max(spans[-1][1], recording.ended_at)]
-    return [(starts[number], starts[number + 1], number == 0) for number in range(len(spans))]
+    return [(starts[index], starts[index + 1], index == 0) for index in range(len(spans))]
