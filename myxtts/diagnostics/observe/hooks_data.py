@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from myxtts.diagnostics.observe.pipeline import describe_dataset
-from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord
+from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord, TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, is_made_by_keras
 from myxtts.runtime.signatures import Signature, signature_of
 
@@ -30,11 +30,32 @@ class DataHooks:
         self.made_by_keras: weakref.WeakSet = weakref.WeakSet()
         self.is_evaluating = False
         """Keras evaluates or predicts: its iterators are not those of the training."""
+        self.is_tracing_dataset = False
+        """A function of a dataset is traced: what it calls runs in the pipeline, not in the step."""
         self._python_functions_seen = 0
         self._datasets: weakref.WeakKeyDictionary[Any, DatasetRecord] = weakref.WeakKeyDictionary()
         self._iterators: dict[int, tuple[weakref.ref, IteratorRecord]] = {}
         self._signatures: dict[Signature, int] = {}
         self.newest_iterator: Any = lambda: None
+
+    def watch_function(self, original: Any) -> Any:
+        """`StructuredFunctionWrapper.__init__`: the function of a map, filter or interleave is traced."""
+
+        def watched(wrapper: Any, func: Any, transformation_name: Any, *args: Any, **kwargs: Any) -> None:
+            if self.is_tracing_dataset or not self.watcher.on_thread():
+                return original(wrapper, func, transformation_name, *args, **kwargs)
+            self.is_tracing_dataset = True
+            start = clock()
+            try:
+                return original(wrapper, func, transformation_name, *args, **kwargs)
+            finally:
+                self.is_tracing_dataset = False
+                if self.watcher.executing_eagerly() and not self.is_evaluating:
+                    kind = str(transformation_name).removeprefix("Dataset.").removesuffix("()")
+                    event = TimedEvent(start, clock(), caller_location(), kind)
+                    self.recording.add(self.recording.dataset_builds, event)
+
+        return watched
 
     def watch_dataset(self, original: Any) -> Any:
         """`DatasetV2.__init__`: remembers where a dataset was made and which Python functions it brought."""
@@ -48,18 +69,22 @@ class DataHooks:
                 new = self.recording.python_functions[self._python_functions_seen :]
                 self._python_functions_seen = len(self.recording.python_functions)
                 if new:
-                    self.python_locations[dataset] = tuple(dict.fromkeys(span.location for span in new))
+                    self.python_locations[dataset] = tuple(dict.fromkeys(event.location for event in new))
 
         return watched
 
     def watch_iterator(self, original: Any) -> Any:
-        """`OwnedIterator.__init__`: a pass over a dataset begins."""
+        """`OwnedIterator.__init__`: an epoch over a dataset begins."""
 
         def watched(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
+            entered = clock()
             original(iterator, dataset, *args, **kwargs)
+            start = clock()
             if dataset is not None and self.watcher.executing_eagerly() and self.watcher.on_thread():
-                start = clock()
                 self._note_iterator(iterator, dataset)
+                if not self.is_evaluating:
+                    event = TimedEvent(entered, start, caller_location(), "iter(dataset)")
+                    self.recording.add(self.recording.epoch_starts, event)
                 self.watcher.own_spans.append((start, clock()))
 
         return watched
@@ -83,11 +108,13 @@ class DataHooks:
                 if signature < 0:
                     end = clock()
                 watcher.depth -= 1
-                self.recording.add(self.recording.fetches, Fetch(start, end, record.index, signature))
+                fetch = Fetch(start, end, record.index, signature, record.elements == 0)
+                self.recording.add(self.recording.fetches, fetch)
                 record.elements += signature >= 0
                 record.exhausted |= signature < 0
                 if signature >= 0 and record.elements in _MODEL_AFTER:
                     self.read_model(iterator, record)
+                watcher.own_spans.append((end, clock()))
 
         return watched
 
@@ -95,12 +122,11 @@ class DataHooks:
         """TensorFlow's model of the running pipeline, after its own rewrites, with the time spent in each stage."""
         import tensorflow as tf
 
-        if record.dataset < 0:
+        if record.dataset < 0 or not hasattr(tf.data.experimental, "get_model_proto"):  # not before TensorFlow 2.16
             return
         dataset = self.recording.datasets[record.dataset]
         if record.elements <= dataset.model_elements:
             return
-        start = clock()
         self.watcher.depth += 1
         try:
             model = tf.data.experimental.get_model_proto(iterator)
@@ -110,7 +136,6 @@ class DataHooks:
             dataset.model_elements = record.elements
         finally:
             self.watcher.depth -= 1
-            self.watcher.own_spans.append((start, clock()))
 
     def record_fit_element(self) -> None:
         """Keras has taken a batch from the newest iterator, inside its graph."""
@@ -131,7 +156,6 @@ class DataHooks:
                 index=len(self.recording.datasets),
                 stages=stages,
                 location=location,
-                element_spec=dataset.element_spec,
                 cardinality=int(dataset.cardinality()),
                 kept=dataset,
             )
@@ -163,11 +187,12 @@ class DataHooks:
         return index
 
 
-def install(watcher: Any, replace: Any) -> None:
-    """Set the hooks into `tf.data`."""
-    from tensorflow.python.data.ops import dataset_ops, iterator_ops
+def install(watcher: Any, patches: Any) -> None:
+    """Install the hooks into `tf.data`."""
+    from tensorflow.python.data.ops import dataset_ops, iterator_ops, structured_function
 
     watcher.data = hooks = DataHooks(watcher)
-    replace(dataset_ops.DatasetV2, "__init__", hooks.watch_dataset)
-    replace(iterator_ops.OwnedIterator, "__init__", hooks.watch_iterator)
-    replace(iterator_ops.OwnedIterator, "_next_internal", hooks.watch_next)
+    patches.replace(structured_function.StructuredFunctionWrapper, "__init__", hooks.watch_function)
+    patches.replace(dataset_ops.DatasetV2, "__init__", hooks.watch_dataset)
+    patches.replace(iterator_ops.OwnedIterator, "__init__", hooks.watch_iterator)
+    patches.replace(iterator_ops.OwnedIterator, "_next_internal", hooks.watch_next)

@@ -9,7 +9,7 @@ from myxtts.diagnostics.observe.source_lines import SourceLocation
 
 
 class Issue(StrEnum):
-    """What a finding accuses; the value is the stable slug."""
+    """What a finding reports; the value is the stable slug."""
 
     RETRACE_SHAPE = "retrace-shape"
     """A `tf.function` is traced again because the shape of an argument changed."""
@@ -20,7 +20,7 @@ class Issue(StrEnum):
     RETRACE_NEW_OBJECT = "retrace-new-object"
     """... because a Python object among its arguments is a new one each time."""
     FUNCTION_IN_LOOP = "function-in-loop"
-    """The same `tf.function` is made anew again and again, and each one is traced."""
+    """A new `tf.function` is made from the same code again and again, and each one is traced."""
     XLA_RECOMPILE = "xla-recompile"
     """XLA compiles the same function again, without any retrace, for every new shape or needed value."""
     MANY_SIGNATURES = "many-signatures"
@@ -51,6 +51,18 @@ class Issue(StrEnum):
     """One stage of the input pipeline costs more than the rest and bounds the loader."""
     DEVICE_IDLE = "device-idle"
     """The host is busy between the steps while the device has nothing to do."""
+    PYTHON_IN_STEP = "python-in-step"
+    """The compiled step calls Python (`py_function`, `numpy_function`, `tf.print`), and the device waits for it."""
+    SLOW_EPOCH_START = "slow-epoch-start"
+    """Every epoch begins with a long wait: an iterator is made, a shuffle buffer fills, files are opened."""
+    DATASET_IN_LOOP = "dataset-in-loop"
+    """The same dataset is built again for every epoch, and its functions are traced again."""
+    PREDICT_IN_LOOP = "predict-in-loop"
+    """Keras' predict or evaluate is called again and again on one or two batches."""
+    SLOW_CALLBACK = "slow-callback"
+    """Callbacks of `Model.fit` take a large part of the time."""
+    SLOW_CHECKPOINT = "slow-checkpoint"
+    """Saving takes a large part of the time."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +74,13 @@ class Finding:
     evidence: str
     location: SourceLocation
     fix: str
-    """A line of code."""
+    """Python code that compiles, with the names of the user's own functions and arguments."""
     gain_seconds: float
     """At most, of the time that was measured."""
     gain_fraction: float
-    """The same as a fraction of the time of all steps."""
+    """The same as a fraction of the training: of everything that a longer training repeats."""
+    locations: tuple[SourceLocation, ...] = ()
+    """All lines that have this cause, `location` among them."""
     also: tuple[SourceLocation, ...] = ()
     """Other lines that have to do with it."""
 

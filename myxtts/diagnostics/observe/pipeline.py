@@ -49,7 +49,7 @@ class DatasetStage:
 def describe_dataset(
     dataset: Any, locations: Any, python_locations: Any, made_by_keras: Any = ()
 ) -> tuple[DatasetStage, ...]:
-    """The stages of a dataset; the mappings tell where datasets and Python functions were made, and by whom."""
+    """The stages of a dataset; the mappings hold where datasets and Python functions were made, and by whom."""
     stages, waiting = [], [dataset]
     while waiting and len(stages) < _MOST_STAGES:
         current = waiting.pop(0)
@@ -148,7 +148,7 @@ class PipelineFacts:
     stages: tuple[DatasetStage, ...]
     location: SourceLocation
     """Where the training iterates it."""
-    passes: int
+    epochs: int
     """How many iterators were made on it."""
     cardinality: int
     times: tuple[StageTime, ...]
@@ -211,7 +211,7 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
     return PipelineFacts(
         stages=dataset.stages,
         location=same[0].location if same else dataset.location,
-        passes=len(same),
+        epochs=len(same),
         cardinality=dataset.cardinality,
         times=times,
         has_model=bool(nodes),
@@ -249,7 +249,7 @@ def _kind(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-_SAME = {
+_SAME_KINDS = {
     "map": ("map", "parallel_map", "map_and_batch"),
     "batch": ("batch", "parallel_batch", "map_and_batch"),
     "padded_batch": ("padded_batch",),
@@ -267,7 +267,7 @@ def _match(stages: tuple[DatasetStage, ...], nodes: list[ModelNode], batches: in
     """Pairs what the user wrote with what TensorFlow runs, in order; stages that were fused fraction one node."""
     remaining, times, taken = list(enumerate(nodes)), [], set()
     for stage in stages:
-        names = _SAME.get(stage.kind, (stage.kind,))
+        names = _SAME_KINDS.get(stage.kind, (stage.kind,))
         found = next((pair for pair in remaining if pair[1].kind in names and pair[0] not in taken), None)
         if found is None:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
@@ -25,7 +26,7 @@ _WARM_STEPS = 3
 
 
 def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
-    """Everything that was traced, compiled or created again and again."""
+    """Everything that was traced, compiled or created repeatedly."""
     shapes_hurt = False
     for code in facts.codes:
         for cause in code.causes.values():
@@ -48,10 +49,12 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
     seen = list(dict.fromkeys([cause.examples[0].old] + [example.new for example in cause.examples]))
     changed = {"shape": "shape", "dtype": "dtype", "value": "Python value", "object": "object"}[cause.kind]
     fix = {
-        "shape": "pad to fixed or bucketed shapes, or: @tf.function(input_signature=[tf.TensorSpec([None, ...], dtype)])",
-        "dtype": f"{argument} = tf.cast({argument}, tf.{cause.examples[0].old.split(' ')[0]})  # before the call",
-        "value": f"{code.name}(..., {argument}=tf.constant({argument}))  # a tensor, not a Python number",
-        "object": f"create {argument} once before the loop and pass the same object every time",
+        "shape": fixes.signature_for_any_shape(code.name, code.argument_names, code.is_jit, argument)
+        if code.is_user
+        else fixes.padded_batches(_first(_batching_locations(facts))),
+        "dtype": fixes.cast(argument, cause.examples[0].old.split(" ")[0], code.name),
+        "value": fixes.tensor_argument(code.name, code.argument_names, argument),
+        "object": fixes.one_object(argument, cause.examples[0].new),
     }[cause.kind]
     return facts.finding(
         _ISSUES[cause.kind],
@@ -65,7 +68,7 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
 
 
 def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
-    """The last, smaller batch of every pass is a shape of its own: a trace for a handful of calls."""
+    """The last, smaller batch of every epoch has a shape of its own: a trace for a handful of calls."""
     cause, remainder = code.causes.get("shape"), code.remainder
     if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
         return
@@ -73,11 +76,11 @@ def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
         return
     yield facts.finding(
         Issue.RETRACE_SHAPE,
-        f"'{code.name}' is traced once more for the last, smaller batch of each pass",
+        f"'{code.name}' is traced once more for the last, smaller batch of each epoch",
         f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
         f"{duration(remainder.seconds)} of tracing",
         _location(code),
-        "ds.batch(n, drop_remainder=True)",
+        fixes.drop_remainder(_first(_batching_locations(facts))),
         remainder.seconds,
         also=(*_batching_locations(facts), code.call_location or UNKNOWN),
     )
@@ -90,6 +93,10 @@ def _batching_locations(facts: Facts) -> list[SourceLocation]:
         for stage in pipeline.stages
         if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
     ]
+
+
+def _first(locations: list[SourceLocation]) -> SourceLocation:
+    return locations[0] if locations else UNKNOWN
 
 
 def _location(code: TracedCode) -> SourceLocation:
@@ -108,13 +115,11 @@ def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
     location = often[0] if often else code.creation
     return facts.finding(
         Issue.FUNCTION_IN_LOOP,
-        f"'{code.name}' is wrapped in a new tf.function again and again, and each one is traced",
+        f"'{code.name}' is wrapped in a new tf.function repeatedly, and each one is traced",
         f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
         f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
         location,
-        "call model.compile(...) once, before the loop"
-        if often
-        else f"{code.name} = tf.function(...)  # once, before the loop",
+        fixes.COMPILE_ONCE if often else fixes.function_once(code.name),
         code.repeated_seconds,
         also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_location or UNKNOWN),
     )
@@ -132,12 +137,10 @@ def _recompilation(facts: Facts, code: TracedCode) -> Finding:
     evidence += f"{duration(code.recompiled_seconds)} of compiling again"
     if len(shapes) > 1:
         evidence += f"; among them {'; '.join(shapes[:3])}"
-        fix = "pad to one fixed shape, or to a few buckets, before the step"
     elif varied > 2:
         evidence += f"; {varied} different batch sizes"
-        fix = "pad to one fixed shape, or to a few buckets: ds.padded_batch(n, padded_shapes=..., drop_remainder=True)"
-    else:
-        fix = "keep values that decide a size (tf.range(n), x[:n], tf.reshape) constant, or jit_compile=False"
+    is_batch = len(shapes) > 1 or varied > 2
+    fix = fixes.without_recompiling(code.name, _first(_batching_locations(facts)), is_batch)
     pipelines = tuple(
         stage.location for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind
     )
@@ -165,9 +168,9 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     yield facts.finding(
         Issue.MANY_SIGNATURES,
         f"the batches come in {len(distinct)} shapes, and new ones keep coming",
-        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first pass",
+        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first epoch",
         location,
-        "ds.padded_batch(n, padded_shapes=[MAX_LENGTH, ...], drop_remainder=True)  # or ds.bucket_by_sequence_length",
+        fixes.padded_batches(location),
         lost,
         also=(facts.steps.location,),
     )
@@ -180,17 +183,21 @@ def _late_variables(facts: Facts) -> Iterator[Finding]:
     for span, window in zip(variables, windows, strict=True):
         if window >= _WARM_STEPS:
             by_location.setdefault(span.location, []).append((int(window), span.end - span.start))
-    for location, created in by_location.items():
-        chosen = sorted({window for window, _ in created})
-        if len(chosen) < 2:
-            continue
-        seconds = sum(seconds for _, seconds in created)
-        yield facts.finding(
-            Issue.LATE_VARIABLES,
-            f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
-            f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
-            f"steps; {duration(seconds)} in creating them",
-            location,
-            "create layers, optimizers and variables once, before the loop",
-            seconds,
-        )
+    places = {
+        location: created for location, created in by_location.items() if len({window for window, _ in created}) >= 2
+    }
+    if not places:
+        return
+    created = [one for found in places.values() for one in found]
+    chosen = sorted({window for window, _ in created})
+    seconds = sum(seconds for _, seconds in created)
+    yield facts.finding(
+        Issue.LATE_VARIABLES,
+        f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
+        f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
+        f"steps; {duration(seconds)} in creating them",
+        max(places, key=lambda location: len(places[location])),
+        fixes.VARIABLES_ONCE,
+        seconds,
+        locations=tuple(places),
+    )

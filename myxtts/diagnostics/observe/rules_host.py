@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.recording import TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.diagnostics.observe.stalls import Stalls, find_cyclic_stalls
 
@@ -19,52 +21,58 @@ HOST_FRACTION = 0.2
 LEAST_HOST_SECONDS = 2.5e-3
 
 
-def find_host_problems(facts: Facts) -> Iterator[Finding]:
-    """Everything that keeps the device idle from the side of Python."""
-    eager = list(_eager(facts))
-    yield from eager
-    yield from _host_syncs(facts)
-    stalls = list(_cyclic_stalls(facts))
-    yield from stalls
-    if not eager:
-        yield from _device_idle(facts)
-
-
-def _host_syncs(facts: Facts) -> Iterator[Finding]:
+def find_host_syncs(facts: Facts) -> Iterator[Finding]:
     windows = facts.steps.window_of(np.array([span.start for span in facts.recording.syncs]))
     steady = facts.steady
     by_location: dict[SourceLocation, list[int]] = {}
     for index, window in enumerate(windows):
         if window >= 0 and steady[window]:
             by_location.setdefault(facts.recording.syncs[index].location, []).append(index)
-    for location, indices in by_location.items():
-        steps = {int(windows[index]) for index in indices}
-        if len(steps) < max(SYNC_FRACTION_OF_STEPS * steady.sum(), 2) or location == UNKNOWN:
-            continue
-        spans = [facts.recording.syncs[index] for index in indices]
-        blocked = sum(span.end - span.start for span in spans)
-        method = spans[0].label.strip("_")
-        label = f".{method}()" if method == "numpy" else f"{method}(tensor)"  # np.mean(tensor), float(tensor)
-        yield facts.finding(
-            Issue.HOST_SYNC,
-            f"a value is fetched from the device in {percent(len(steps) / max(steady.sum(), 1))} of the steps: {label}",
-            f"{len(spans)} fetches, blocked for {duration(blocked)} here; on an accelerator each one waits for the whole step",
-            location,
-            "keep it a tensor (a keras.metrics.Mean updated in the step) and read it every N steps",
-            blocked,
-        )
+    places = {
+        location: indices
+        for location, indices in by_location.items()
+        if len({int(windows[index]) for index in indices}) >= max(SYNC_FRACTION_OF_STEPS * steady.sum(), 2)
+        and location != UNKNOWN
+    }
+    if not places:
+        return
+    events = [facts.recording.syncs[index] for indices in places.values() for index in indices]
+    steps = {int(windows[index]) for indices in places.values() for index in indices}
+    blocked = sum(event.end - event.start for event in events)
+    worst = max(places, key=lambda location: sum(_length(facts.recording.syncs[index]) for index in places[location]))
+    method = facts.recording.syncs[places[worst][0]].label.strip("_")
+    label = f".{method}()" if method == "numpy" else f"{method}(tensor)"  # np.mean(tensor), float(tensor)
+    at_lines = f" at {len(places)} lines" if len(places) > 1 else ""
+    waits = "" if facts.recording.has_accelerator else "; on an accelerator each one waits for the whole step"
+    yield facts.finding(
+        Issue.HOST_SYNC,
+        f"a value is fetched from the device in {percent(len(steps) / max(steady.sum(), 1))} of the steps: {label}",
+        f"{len(events)} fetches{at_lines}, blocked for {duration(blocked)} here{waits}",
+        worst,
+        fixes.read_every_n_steps(worst),
+        blocked,
+        locations=tuple(places),
+    )
 
 
-def _eager(facts: Facts) -> Iterator[Finding]:
+def _length(event: TimedEvent) -> float:
+    return event.end - event.start
+
+
+def find_eager_steps(facts: Facts) -> Iterator[Finding]:
     """Eager steps: asked for by a switch, or a tape outside of any tf.function."""
     ops = facts.steady_mean(facts.steps.eager_ops)
-    gain = facts.steps.eager_ops[facts.steady].sum() * _dispatch_seconds() if ops >= EAGER_OPS_PER_STEP else 0.0
-    gain = min(gain, float(facts.steps.seconds[facts.steady].sum()))
+    if ops < EAGER_OPS_PER_STEP:
+        return
+    # At most all of the Python, and of each operation what it costs beyond its arithmetic.
+    python = float(facts.steps.host[facts.steady].sum())
+    dispatch = float(facts.steps.eager_ops[facts.steady].sum()) * _dispatch_seconds()
+    if facts.steps.kind != "eager":  # the operations' own time is part of the host's
+        dispatch = 0.0
+    gain = min(python + dispatch, float(facts.steps.seconds[facts.steady].sum()))
     evidence = (
         f"{ops:.0f} single operations from Python in each step of {duration(facts.steady_mean(facts.steps.seconds))}"
     )
-    if ops < EAGER_OPS_PER_STEP:
-        return
     switches = [span for span in facts.recording.eager_switches if span.start < facts.steps.end[-1]]
     if switches:
         yield facts.finding(
@@ -72,7 +80,7 @@ def _eager(facts: Facts) -> Iterator[Finding]:
             f"{switches[-1].label}: the step runs op by op from Python",
             evidence,
             switches[-1].location,
-            "remove it (or set it to False): the step then runs as one graph",
+            fixes.SWITCH_OFF[switches[-1].label],
             gain,
             also=(facts.steps.location,),
         )
@@ -93,7 +101,7 @@ def _eager(facts: Facts) -> Iterator[Finding]:
         f"the training step ('{location.function}') is not in a tf.function: it runs op by op from Python",
         evidence,
         definition,
-        "@tf.function  # above the function that holds the GradientTape",
+        fixes.as_function(location.function),
         gain,
         also=(location, facts.steps.location),
     )
@@ -110,8 +118,8 @@ def _dispatch_seconds() -> float:
     return (time.perf_counter() - start) / 300
 
 
-def _cyclic_stalls(facts: Facts) -> Iterator[Finding]:
-    """Long steps at a regular distance; time of tracing and compiling is told elsewhere and left out."""
+def find_stalls(facts: Facts) -> Iterator[Finding]:
+    """Long steps at a regular distance; time of tracing and compiling is reported elsewhere and left out."""
     steps = facts.steps
     ordinary = np.flatnonzero(~steps.is_cold)
     plain = (steps.seconds - steps.trace - steps.compile)[ordinary]
@@ -131,7 +139,7 @@ def _cyclic_stalls(facts: Facts) -> Iterator[Finding]:
         f"every {stalls.period} steps one step takes {duration(stalls.excess_seconds)} longer ({what}{cause})",
         _stall_evidence(stalls, float(np.median(plain)), fraction, what),
         location,
-        "do it less often, or in a thread beside the training; for data: prefetch deeper, smaller shuffle or shards",
+        fixes.PREFETCH_DEEPER if part == "wait" else fixes.less_often(location),
         stalls.excess_seconds * len(stalls.steps),
         also=also,
     )
@@ -177,7 +185,7 @@ def _where(facts: Facts, long: np.ndarray, part: str) -> tuple[SourceLocation, s
 
 
 def _is_other_work(facts: Facts, long: np.ndarray) -> bool:
-    """The stalls are an evaluation by Keras: meant, and told by its own name."""
+    """The stalls are an evaluation by Keras: intended, and reported as such."""
     spans = facts.recording.evaluations
     inside = facts.steps.window_of(np.array([span.start for span in spans]))
     time_inside = sum(
@@ -186,8 +194,10 @@ def _is_other_work(facts: Facts, long: np.ndarray) -> bool:
     return time_inside > 0.5 * float(facts.steps.host[long].sum())
 
 
-def _device_idle(facts: Facts) -> Iterator[Finding]:
+def find_idle_device(facts: Facts) -> Iterator[Finding]:
     steps, steady = facts.steps, facts.steady
+    if facts.steady_mean(steps.eager_ops) >= EAGER_OPS_PER_STEP:  # eager steps have their own finding
+        return
     median_host = float(np.median(steps.host[steady]))
     fraction = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
     if (
@@ -202,7 +212,7 @@ def _device_idle(facts: Facts) -> Iterator[Finding]:
         f"{duration(median_host)} of {duration(float(np.median(steps.seconds[steady])))} in each step; "
         f"{percent(seen)} of it seen at this line",
         location,
-        "move it into tf.data (map + prefetch), into the tf.function, or to every N steps",
+        fixes.less_often(location),
         float(steps.host[steady].sum()),
         also=(*(line for line, _ in lines[1:3]), steps.location),
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import psutil
-
+from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
@@ -15,24 +14,19 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 WAIT_FRACTION = 0.15
 """Waiting for more than this fraction of the time is a disease."""
 WAIT_FRACTION_OF_A_CAUSE = 0.08
-"""A cause in the pipeline is named from here on."""
+"""A cause in the pipeline is reported from here on."""
 LEAST_WAIT_SECONDS = 0.5e-3
 """Per step; below this, waiting is the call itself."""
 COSTLY_STAGE = 0.3
-"""Share of the loader's time that makes a stage a costly one."""
+"""Fraction of the loader's time that makes a stage a costly one."""
 
 _PYTHON = {
     "numpy_function": (
         Issue.NUMPY_FUNCTION,
         "tf.numpy_function found in data pipeline!",
-        "tf.io / tf.audio / tf.signal ops",
     ),
-    "py_function": (Issue.PY_FUNCTION, "tf.py_function found in data pipeline!", "TensorFlow ops in the map itself"),
-    "generator": (
-        Issue.FROM_GENERATOR,
-        "a Python generator feeds the pipeline",
-        "tf.data.Dataset.from_tensor_slices(...)",
-    ),
+    "py_function": (Issue.PY_FUNCTION, "tf.py_function found in data pipeline!"),
+    "generator": (Issue.FROM_GENERATOR, "a Python generator feeds the pipeline;"),
 }
 
 
@@ -64,7 +58,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         is_costly = seconds >= 0.1 * max(facts.steady_mean(facts.steps.seconds), 1e-9)
         for kind in stage.python:
             if is_waiting or is_costly:
-                issue, what, instead = _PYTHON[kind]
+                issue, what = _PYTHON[kind]
                 evidence = (
                     f"{stage.label} in the graph of the dataset; {percent(facts.wait_fraction)} of the time waiting"
                 )
@@ -75,7 +69,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                     f"{what} Python runs for each element, one at a time (GIL), and nothing is cached",
                     evidence,
                     _python_location(stage, kind),
-                    f"use {instead}, or prepare once and read the result",
+                    _python_fix(stage, kind),
                     _fraction_of_wait(facts, pipeline, seconds),
                     also=(*stage.python_locations, stage.location, stage.function_location, pipeline.location),
                 )
@@ -87,11 +81,11 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         last = next(stage for stage in pipeline.stages if stage.is_users)
         finding = facts.finding(
             Issue.MISSING_PREFETCH,
-            "nothing is prefetched: the loader rests while the step runs, and the step waits while the loader works",
+            "nothing is prefetched: the loader is idle while the step runs, and the step waits while the loader works",
             f"last stage: {last.label}; waiting {duration(facts.wait_per_step)} in each step of "
             f"{duration(facts.steady_mean(facts.steps.seconds))}",
             last.location,
-            "ds = ds.prefetch(tf.data.AUTOTUNE)  # last",
+            fixes.prefetch(last.location),
             min(facts.wait_seconds, other),
             also=(pipeline.location,),
         )
@@ -99,8 +93,12 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
     yield from _stage_problems(facts, pipeline)
 
 
+def _python_fix(stage: DatasetStage, kind: str) -> str:
+    return fixes.GENERATOR_TO_DATASET if kind == "generator" else fixes.native_map(stage.function_location.function)
+
+
 def _python_location(stage: DatasetStage, kind: str) -> SourceLocation:
-    """The call of numpy_function itself where it was seen; else the transformation, else its function."""
+    """The call of numpy_function itself where it was seen; otherwise the transformation, or its function."""
     if stage.python_locations and kind != "generator":
         return stage.python_locations[0]
     return stage.location if stage.location != UNKNOWN else stage.function_location
@@ -118,21 +116,21 @@ def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Fin
                 f"{duration(time.seconds_per_batch)} for each batch of {duration(pipeline.loader_seconds_per_batch)}; "
                 f"{cores} cores",
                 time.stage.location,
-                ".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
+                fixes.parallel_map(time.stage.function_location.function, time.stage.location),
                 gain * (1 - 1 / cores),
                 also=(time.stage.function_location,),
             )
             yield finding, time.name
         if _could_be_cached(facts, pipeline, time):
-            passes = max(pipeline.passes, 2)
+            epochs = max(pipeline.epochs, 2)
             finding = facts.finding(
                 Issue.MISSING_CACHE,
-                f"{time.name} does the same work again in every pass over the data",
-                f"{pipeline.passes} passes over {pipeline.cardinality if pipeline.cardinality > 0 else 'the same'} elements; "
+                f"{time.name} does the same work again in every epoch",
+                f"{pipeline.epochs} epochs over {pipeline.cardinality if pipeline.cardinality > 0 else 'the same'} elements; "
                 f"{duration(time.seconds_per_batch)} for each batch; no random indices in it",
                 time.stage.location,
-                ".map(...).cache()  # before shuffle, batch and anything random",
-                gain * (passes - 1) / passes,
+                fixes.cached_map(time.stage.function_location.function, time.stage.location),
+                gain * (epochs - 1) / epochs,
                 also=(time.stage.function_location,),
             )
             yield finding, time.name
@@ -156,11 +154,18 @@ def _could_be_cached(facts: Facts, pipeline: PipelineFacts, time: StageTime) -> 
     inner = stages[stages.index(time.stage) + 1 :]
     if any(stage.python or stage.is_random for stage in inner):
         return False
-    if pipeline.passes < 2 and not pipeline.repeats:
+    if pipeline.epochs < 2 and not pipeline.repeats:
         return False
     fetched = max((step.fetched_bytes for step in facts.recording.fit_steps), default=0)
     size = fetched * max(pipeline.cardinality, 0)
-    return size < 0.25 * psutil.virtual_memory().total
+    return size < 0.25 * _memory_bytes()
+
+
+def _memory_bytes() -> float:
+    """Memory of this machine; without a limit where the system does not report it."""
+    if not hasattr(os, "sysconf"):
+        return float("inf")
+    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
 
 
 def _fraction_of_wait(facts: Facts, pipeline: PipelineFacts, seconds: float) -> float:
@@ -177,14 +182,14 @@ def _slow_stage(facts: Facts, slowest: StageTime, fraction: float) -> Finding:
         f"{duration(slowest.seconds_per_batch)} for each batch"
         + (", on several threads already" if slowest.runs_parallel else ", on one thread"),
         slowest.stage.location,
-        "do less in it: prepare its result once and store it, or batch before it",
+        fixes.prepare_once(slowest.stage.location),
         facts.wait_seconds * fraction,
         also=(slowest.stage.function_location,),
     )
 
 
 def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
-    """A plain Python generator in the loop itself: no dataset, but the step waits for it all the same."""
+    """A plain Python generator in the loop itself: no dataset, but the step waits for it."""
     waited = facts.generator_fraction * float(facts.steps.host[facts.steady].sum())
     fraction = waited / max(float(facts.steps.seconds[facts.steady].sum()), 1e-9)
     if fraction < WAIT_FRACTION or waited / facts.steady.sum() < LEAST_WAIT_SECONDS:
@@ -198,7 +203,7 @@ def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
         f"{duration(waited / facts.steady.sum())} of {duration(facts.steady_mean(facts.steps.seconds))} in each step; "
         f"mostly at {busiest}",
         max(set(consumers), key=consumers.count),
-        "make it a tf.data pipeline with map(..., num_parallel_calls=tf.data.AUTOTUNE) and prefetch(tf.data.AUTOTUNE)",
+        fixes.GENERATOR_TO_DATASET,
         waited,
         also=(busiest,),
     )
@@ -214,7 +219,7 @@ def _input_bound(facts: Facts) -> Finding:
         f"the step waits for its data for {percent(facts.wait_fraction)} of the time",
         evidence,
         facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        "make the loader faster or let it work ahead: see the findings about its stages",
+        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
         facts.wait_seconds,
         also=(slowest.stage.location,) if slowest is not None else (),
     )

@@ -1,8 +1,7 @@
-"""Cuts a recording into steps and splits each of them: waiting for data, host, device, tracing, compiling.
+"""Divides a recording into steps, and each step into waiting for data, host, device, tracing and compiling.
 
-In: a `Recording`. Out: a `StepTable`, arrays with one entry per step. What lies between two epochs belongs to no step.
 A step ends where the training ends one: a batch of `Model.fit`, a call of the function that updates the variables, an eager
-update, or a mark set by the user.
+update, or a mark set by the user. What lies between two epochs belongs to no step.
 """
 
 from __future__ import annotations
@@ -33,13 +32,15 @@ class StepTable:
     device: np.ndarray
     trace: np.ndarray
     compile: np.ndarray
+    graph_python: np.ndarray
+    """Python functions that the compiled step calls: the device waits for them."""
     own: np.ndarray
     """Time of the diagnosis itself; in none of the others."""
     is_cold: np.ndarray
     is_epoch_start: np.ndarray
     eager_ops: np.ndarray
     batch: np.ndarray
-    """Number of the batch's signature; -1 where it is unknown."""
+    """Index of the batch's signature; -1 where it is unknown."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -52,7 +53,8 @@ class StepTable:
     @property
     def host(self) -> np.ndarray:
         """What is left: Python between the calls, single operations, callbacks."""
-        return np.maximum(self.seconds - self.wait - self.device - self.trace - self.compile, 0.0)
+        others = self.wait + self.device + self.trace + self.compile + self.graph_python
+        return np.maximum(self.seconds - others, 0.0)
 
     @property
     def is_steady(self) -> np.ndarray:
@@ -60,7 +62,7 @@ class StepTable:
         return ~self.is_cold & (self.trace == 0) & (self.compile == 0)
 
     def window_of(self, times: np.ndarray) -> np.ndarray:
-        """Number of the step in which each moment lies; -1 outside of all."""
+        """Index of the step in which each moment lies; -1 outside of all."""
         if len(self) == 0:
             return np.full(len(times), -1)
         index = np.searchsorted(self.start, times, side="right") - 1
@@ -78,7 +80,7 @@ def cut_steps(recording: Recording) -> StepTable | None:
     epoch_starts = np.array([window[2] for window in windows], bool)
     empty = np.zeros(len(start))
     table = StepTable(
-        kind, location, name, start, end, *(empty.copy() for _ in range(5)),
+        kind, location, name, start, end, *(empty.copy() for _ in range(6)),
         is_cold=np.zeros(len(start), bool), is_epoch_start=epoch_starts, eager_ops=empty.copy(),
         batch=np.full(len(start), -1),
     )  # fmt: skip
@@ -99,6 +101,11 @@ def _fill(table: StepTable, recording: Recording) -> None:
     _add(table.compile, index, compiling)
     _add(table.wait, index, in_graph_wait)
     _add(table.device, index, np.maximum(whole - in_graph_wait - compiling - excess, 0.0))
+    inside = recording.python_in_graphs
+    step_of = table.window_of(np.array([event.start for event in inside]))
+    _add(table.graph_python, step_of, np.array([event.end - event.start for event in inside]))
+    np.minimum(table.graph_python, table.device, out=table.graph_python)  # parallel calls overlap
+    table.device[:] -= table.graph_python
     if table.kind != "fit":
         _set(table.batch, index, np.array([call.signature for call in calls]))
     fetches = recording.fetches
@@ -110,8 +117,11 @@ def _fill(table: StepTable, recording: Recording) -> None:
         _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
     index = table.window_of(np.array([span[0] for span in recording.own_spans]))
     _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
-    index = table.window_of(np.array(recording.eager_op_times))
+    starts = np.array(recording.operation_starts)
+    index = table.window_of(starts)
     _add(table.eager_ops, index, np.ones(len(index)))
+    if table.kind == "eager":
+        _add(table.device, index, np.array(recording.operation_ends) - starts)
     if table.kind == "fit" and not fetches:
         indices: dict[int, int] = {}
         for step, record in enumerate(recording.fit_steps[: len(table)]):
@@ -152,7 +162,7 @@ def _code(recording: Recording, call: FunctionCall) -> tuple:
 
 def _delimiters(recording: Recording) -> tuple[str, str, SourceLocation, list[tuple[float, float, bool]]] | None:
     if len(recording.marked_steps) >= FEWEST_STEPS:
-        windows = [(start, end, False) for start, _, _, end in recording.marked_steps]
+        windows = [(start, end, False) for start, end in recording.marked_steps]
         return "marked", "step", UNKNOWN, windows
     if len(recording.fit_steps) >= FEWEST_STEPS:
         windows = [(step.begin, step.end, step.epoch_start) for step in recording.fit_steps]
@@ -201,9 +211,9 @@ def _step_calls(recording: Recording) -> list[FunctionCall]:
 
 
 def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
-    """A step reaches from the end of the one before to its own end; after a new pass over data, from the start of that pass."""
-    passes = np.array([iterator.created_at for iterator in recording.iterators])
-    newest = np.searchsorted(passes, [start for start, _ in spans], side="right") - 1
+    """A step lasts from the end of the one before to its own end; in a new epoch, from the creation of its iterator."""
+    iterators = np.array([iterator.created_at for iterator in recording.iterators])
+    newest = np.searchsorted(iterators, [start for start, _ in spans], side="right") - 1
     begins_epoch = np.diff(newest, prepend=-2) > 0
     if begins_epoch.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
         begins_epoch[:] = False
@@ -211,13 +221,13 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
     for index, (start, end) in enumerate(spans):
         begin, is_first = (start, True) if previous is None else (previous, False)
         if begins_epoch[index] and newest[index] >= 0:
-            begin, is_first = max(float(passes[newest[index]]), previous or 0.0), True
+            begin, is_first = max(float(iterators[newest[index]]), previous or 0.0), True
         windows.append((min(begin, start), end, is_first))
         previous = end
     return windows
 
 
 def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
-    """A step reaches from the start of one fetch to the start of the next."""
+    """A step lasts from the start of one fetch to the start of the next."""
     starts = [start for start, _ in spans] + [max(spans[-1][1], recording.ended_at)]
     return [(starts[index], starts[index + 1], index == 0) for index in range(len(spans))]

@@ -10,9 +10,9 @@ import numpy as np
 SLOWER_THAN_MEDIAN = 1.6
 FEWEST_STALLS = 4
 REGULAR_FRACTION = 0.7
-"""Of the long steps, so many must have the same phase."""
+"""Of the long steps, this fraction must have the same phase."""
 COMPLETE_FRACTION = 0.6
-"""Of the steps at which a stall is due, so many must be long."""
+"""Of the steps at which a stall is due, this fraction must be long."""
 MOST_CHANCE = 3e-4
 
 
@@ -27,7 +27,7 @@ class Stalls:
     excess_seconds: float
     """What they take beyond the median step, each."""
     fraction: float
-    """Share of the whole time that the excess makes up."""
+    """Fraction of the whole time that the excess makes up."""
 
 
 def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
@@ -64,8 +64,8 @@ def _by_size(long: np.ndarray, seconds: np.ndarray) -> list[np.ndarray]:
 def _period(steps: np.ndarray, total: int) -> int | None:
     """The distance at which the long steps come back through the whole run; None if chance explains them as well.
 
-    Few long steps on a busy machine have almost equal distances now and then. So most of them must have the same phase, most of
-    the expected ones must be there, and so many in phase must be very unlikely for steps thrown at random.
+    A few long steps on a busy machine happen to have almost equal distances now and then. So most of them must have the same
+    phase, most of the expected ones must be there, and so many in phase must be very unlikely for steps at random.
     """
     if len(steps) < FEWEST_STALLS:
         return None
@@ -73,11 +73,26 @@ def _period(steps: np.ndarray, total: int) -> int | None:
         if period < 2:
             continue
         tolerance = period // 20
-        phases = steps % period
-        distance = np.abs(phases[:, None] - phases[None, :])
-        in_phase = int((np.minimum(distance, period - distance) <= tolerance).sum(axis=1).max())
+        in_phase = _most_in_phase(steps % period, period, tolerance)
         is_complete = in_phase >= COMPLETE_FRACTION * (total // period)
-        chance = period * math.comb(len(steps), in_phase) * ((2 * tolerance + 1) / period) ** in_phase
-        if in_phase >= REGULAR_FRACTION * len(steps) and is_complete and chance < MOST_CHANCE:
+        log_chance = (
+            math.log(period)
+            + _log_combinations(len(steps), in_phase)
+            + in_phase * math.log((2 * tolerance + 1) / period)
+        )
+        if in_phase >= REGULAR_FRACTION * len(steps) and is_complete and log_chance < math.log(MOST_CHANCE):
             return period
     return None
+
+
+def _most_in_phase(phases: np.ndarray, period: int, tolerance: int) -> int:
+    """The largest number of phases within `tolerance` of one of them, on a circle of `period`."""
+    counts = np.bincount(phases, minlength=period)
+    around = np.concatenate([counts[period - tolerance :], counts, counts[:tolerance]]) if tolerance else counts
+    near = np.convolve(around, np.ones(2 * tolerance + 1, int), mode="valid")
+    return int(near[counts > 0].max())
+
+
+def _log_combinations(count: int, chosen: int) -> float:
+    """Natural logarithm of the binomial coefficient: the number itself is too large for a float from 1,000 steps on."""
+    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)

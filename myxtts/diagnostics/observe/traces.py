@@ -1,14 +1,9 @@
-"""Why functions were traced or compiled more than once: which argument changed, or that the function itself was a new one.
-
-In: a `Recording`. Out: one `TracedCode` per function in the source, with its causes counted. Nothing is judged here.
-"""
+"""Why functions were traced or compiled more than once: which argument changed, or that the function itself was a new one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
 from myxtts.diagnostics.observe.source_lines import SourceLocation
@@ -32,7 +27,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Remainder:
-    """A trace for the last, smaller batch of a pass."""
+    """A trace for the last, smaller batch of an epoch."""
 
     argument: str
     usual: str
@@ -66,6 +61,7 @@ class TracedCode:
     recompiled_seconds: float = 0.0
     recompiled_signatures: list[Signature] = field(default_factory=list)
     remainder: Remainder | None = None
+    argument_names: tuple[str, ...] = ()
     call_location: SourceLocation | None = None
     signatures_called: int = 0
 
@@ -86,8 +82,9 @@ def explain_traces(recording: Recording) -> list[TracedCode]:
         code = codes.get(key)
         if code is None:
             code = codes[key] = TracedCode(
-                record.name, record.definition, record.creation, record.is_user, record.is_jit
-            )
+                record.name, record.definition, record.creation, record.is_user, record.is_jit,
+                argument_names=record.argument_names,
+            )  # fmt: skip
         _count(code, record, calls)
         _explain(code, record, calls, seen.setdefault(key, set()))
     return sorted(codes.values(), key=lambda code: -(code.trace_seconds + code.compile_seconds))
@@ -166,8 +163,3 @@ def _is_smaller_batch(usual: Signature, signature: Signature) -> bool:
 def _without_objects(signature: Signature) -> Signature:
     """New function objects often come with new arguments of the same type: those do not make a signature different."""
     return tuple(("object", entry[1]) if entry[0] == "object" else entry for entry in signature)
-
-
-def count_after(moments: list[float], middle: float) -> int:
-    """How many of the moments lie after `middle`."""
-    return int(np.sum(np.array(moments) > middle)) if moments else 0

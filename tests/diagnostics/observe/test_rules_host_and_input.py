@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.trainings import Trainable, finding, issues_in, line_of
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
 
 
 def work() -> None:

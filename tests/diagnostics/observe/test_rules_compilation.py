@@ -1,11 +1,11 @@
-"""What a loop traces and compiles again: the right disease, the argument and the line; silence on closed sets of shapes."""
+"""What a loop traces and compiles again: the right issue, argument and line; no finding on closed sets of shapes."""
 
 import keras
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.trainings import Trainable, finding, issues_in, line_of
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
 
 
 def test_changing_shape_is_named_with_the_argument_and_the_step():
@@ -20,7 +20,7 @@ def test_changing_shape_is_named_with_the_argument_and_the_step():
     assert found.gain_fraction > 0.3
 
 
-def test_python_number_is_told_from_a_shape():
+def test_python_number_is_distinguished_from_a_shape():
     training = Trainable()
     with observe() as observation:
         for step in range(12):

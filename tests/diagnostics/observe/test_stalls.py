@@ -1,5 +1,7 @@
 """Cyclic stalls: found with their period and size; noise, single long steps and steady steps are none."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,15 @@ def test_stalls_of_varying_size_are_found_among_smaller_noise():
     seconds[random.choice(160, 30, replace=False)] += random.uniform(0.005, 0.03, 30)
     seconds[19::20] += random.uniform(0.08, 0.8, 8)
     assert find_cyclic_stalls(seconds).period == 20
+
+
+@pytest.mark.parametrize("steps", [10_000, 50_000])
+def test_long_runs_are_judged_in_little_memory_and_time(steps):
+    seconds = noisy(steps)
+    seconds[4::5] += 0.03
+    tracemalloc.start()
+    stalls = find_cyclic_stalls(seconds)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert stalls.period == 5
+    assert peak < 50e6
