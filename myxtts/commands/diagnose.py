@@ -6,11 +6,9 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -21,32 +19,7 @@ DEFAULT_LOG = "gpu_monitor.csv"
 def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts diagnose ...`."""
     actions = parser.add_subparsers(dest="action", metavar="WHAT", required=True)
-    run = actions.add_parser("run", help="run an unmodified TensorFlow or Keras training script under observation")
-    run.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
-    run.add_argument("--html", metavar="FILE", help="write the report as one self-contained page")
-    run.add_argument("--markdown", metavar="FILE", help="write a summary for a pull request; - for standard output")
-    run.add_argument("--steps", type=int, metavar="N", help="observe N steps, then let the script run on unobserved")
-    run.add_argument("--no-ceiling", action="store_true", help="do not measure step and loader alone after the run")
-    run.add_argument(
-        "--exit-code",
-        choices=("diagnosis", "script"),
-        default="diagnosis",
-        help="diagnosis: 0 fine, 1 problem found, 2 not measured or the script failed; script: the script's own",
-    )
-    run.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE",
-        help="run a module, as in `python -m MODULE ...`",
-    )
-    run.add_argument("script", nargs="?", metavar="SCRIPT.py", help="a Python file or a notebook (.ipynb)")
-    run.add_argument("script_arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
-    compare = actions.add_parser("compare", help="compare two reports: what a change gained")
-    compare.add_argument("before", metavar="A.json", help="written by `diagnose run --json`")
-    compare.add_argument("after", metavar="B.json")
-    compare.add_argument("--html", metavar="FILE", help="write the comparison as one self-contained page")
-    compare.add_argument("--markdown", metavar="FILE", help="write the comparison as Markdown; - for standard output")
+    configure_observation(actions)
     retracing = actions.add_parser(
         "retracing", help="is every step of this trainer compiled once? (diagnose_retracing.py)"
     )
@@ -66,73 +39,8 @@ def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
     """Dispatch to the chosen diagnosis."""
-    actions = {
-        "run": _run_script,
-        "compare": _run_compare,
-        "retracing": _run_retracing,
-        "bottleneck": _run_bottleneck,
-    }
+    actions = {**OBSERVATIONS, "retracing": _run_retracing, "bottleneck": _run_bottleneck}
     return actions[arguments.action](arguments)
-
-
-def _run_script(arguments: argparse.Namespace) -> int:
-    from myxtts.diagnostics.observe.html import report_to_html
-    from myxtts.diagnostics.observe.report_text import report_to_markdown
-    from myxtts.diagnostics.observe.script import run_script
-
-    script, script_arguments = arguments.script, arguments.script_arguments
-    if arguments.module:
-        script, *script_arguments = arguments.module
-    elif script is None:
-        raise DiagnosisError(
-            "Nothing to run. Expected: a script or a module, as in `myxtts diagnose run train.py` or "
-            "`myxtts diagnose run -m package.train`."
-        )
-    run = run_script(
-        script,
-        script_arguments,
-        measure_ceiling=not arguments.no_ceiling,
-        steps=arguments.steps,
-        is_module=bool(arguments.module),
-    )
-    out = sys.stderr if "-" in (arguments.json, arguments.markdown) else sys.stdout
-    if run.explanation:
-        out.write(f"\n{run.explanation} Its exit code: {run.script_exit_code}.\n")
-    if run.text:
-        out.write(f"\n{run.text}")
-    content = {
-        "script": script,
-        "outcome": run.outcome,
-        "script_exit_code": run.script_exit_code,
-        "explanation": run.explanation,
-        "report": run.report,
-    }
-    title = f"Diagnosis of {Path(script).name}"
-    if arguments.json:
-        _write(arguments.json, json.dumps(content, indent=None if arguments.json == "-" else 1) + "\n")
-    if arguments.html and run.report is not None:
-        _write(arguments.html, report_to_html(run.report, title))
-    if arguments.markdown and run.report is not None:
-        _write(arguments.markdown, report_to_markdown(run.report, title))
-    return run.script_exit_code if arguments.exit_code == "script" else run.exit_code
-
-
-def _run_compare(arguments: argparse.Namespace) -> int:
-    from myxtts.diagnostics.observe.compare import (
-        compare_reports,
-        comparison_to_html,
-        comparison_to_markdown,
-        comparison_to_text,
-        read_report,
-    )
-
-    comparison = compare_reports(read_report(arguments.before), read_report(arguments.after))
-    (sys.stderr if arguments.markdown == "-" else sys.stdout).write(comparison_to_text(comparison))
-    if arguments.markdown:
-        _write(arguments.markdown, comparison_to_markdown(comparison))
-    if arguments.html:
-        _write(arguments.html, comparison_to_html(comparison))
-    return 0
 
 
 def _run_retracing(arguments: argparse.Namespace) -> int:
@@ -153,7 +61,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(metrics, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
@@ -174,7 +82,7 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(metrics, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
@@ -238,7 +146,7 @@ def run_benchmark(arguments: argparse.Namespace) -> int:
         table.add_row(row.group, row.name, f"{row.value:,.0f} {row.unit}", f"{row.ratio:.2f}x")
     Console().print(table)
     if arguments.json:
-        _write(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
+        write_report(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
     return 0
 
 
@@ -255,14 +163,3 @@ def _load_config_then_tensorflow(arguments: argparse.Namespace) -> XTTSConfig:
 
 def _announce(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-def _write(path: str, text: str) -> None:
-    """Write a file as a whole; `-` is standard output."""
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise DiagnosisError(f"The report cannot be written: {path} ({cause_of(error)}). Name another file.") from None

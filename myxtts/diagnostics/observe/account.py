@@ -76,6 +76,8 @@ class AccountLine:
     """Of the whole run."""
     location: SourceLocation = UNKNOWN
     """The line at which it was spent most, where that is known."""
+    typical_seconds: float = 0.0
+    """The median epoch times the number of epochs: one hiccup of a busy machine does not count."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Account:
     def seconds(self, part: Part) -> float:
         """Time of one part."""
         return next((line.seconds for line in self.lines if line.part == part), 0.0)
+
+    def typical_seconds(self, part: Part) -> float:
+        """Time of one part if every epoch took as long as the median one; all of it if there are fewer than three."""
+        return next((line.typical_seconds for line in self.lines if line.part == part), 0.0)
 
     def location(self, part: Part) -> SourceLocation:
         """Where a part was spent most."""
@@ -113,13 +119,15 @@ def account_for(recording: Recording, steps: StepTable | None) -> Account:
     locations: dict[Part, Counter[int]] = {}
     unaccounted = _divide_python(recording, steps, edges, owners, seconds, locations, len(layers))
     _locate_steps(recording, edges, owners, layers, locations)
+    typical = _typical_seconds(steps, edges, owners, layers)
     total = end - begin
     lines = []
     for part in Part:
         if seconds[part] > 0:
             seen = locations.get(part)
             location = recording.lines[seen.most_common(1)[0][0]] if seen else _location_of(part, recording)
-            lines.append(AccountLine(part, seconds[part], seconds[part] / total, location))
+            usual = min(typical.get(part, seconds[part]), seconds[part])
+            lines.append(AccountLine(part, seconds[part], seconds[part] / total, location, usual))
     return Account(tuple(lines), total, unaccounted)
 
 
@@ -219,6 +227,29 @@ def _divide_python(
             seconds[rest] += spent
             unaccounted += spent
     return unaccounted
+
+
+def _typical_seconds(
+    steps: StepTable | None, edges: np.ndarray, owners: np.ndarray, layers: list[tuple[Part, np.ndarray]]
+) -> dict[Part, float]:
+    """For the parts around the steps of each epoch: the median over the epochs, times their number."""
+    if steps is None or int(steps.is_epoch_start.sum()) < 3:
+        return {}
+    starts = steps.start[steps.is_epoch_start]
+    widths, middles = np.diff(edges), (edges[:-1] + edges[1:]) / 2
+    epoch = np.clip(
+        np.searchsorted(starts, middles), 1, len(starts)
+    )  # what comes before an epoch's first step is its own
+    inside = (middles > float(steps.start[0])) & (middles < float(steps.end[-1]))
+    typical = {}
+    for part in (Part.EPOCH_STARTS, Part.BETWEEN, Part.CALLBACKS):
+        if part == Part.BETWEEN:
+            chosen = owners < 0
+        else:
+            chosen = np.isin(owners, [index for index, (name, _) in enumerate(layers) if name == part])
+        sums = np.bincount(epoch[chosen & inside], widths[chosen & inside], minlength=len(starts) + 1)[1:]
+        typical[part] = float(np.median(sums)) * len(starts)
+    return typical
 
 
 def _part_of(activity: str, rest: Part) -> Part:

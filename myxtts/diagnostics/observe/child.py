@@ -35,6 +35,8 @@ class Options:
     measure_ceiling: bool = True
     steps: int | None = None
     """Observe so many steps, then leave the script alone."""
+    use_counters: bool = True
+    """Read TensorFlow's internal counters."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def main(arguments: list[str]) -> int:
     options = Options(**json.loads(options_text))
     for name in set(os.environ) - set(without_own_defaults(os.environ)):
         del os.environ[name]
-    watcher = Instrumentation(steps_limit=options.steps)
+    watcher = Instrumentation(steps_limit=options.steps, use_counters=options.use_counters)
     _install_at_import(watcher)
     sys.argv = [target, *rest]
     with contextlib.suppress(ValueError):  # only the main thread may; this is one

@@ -164,9 +164,11 @@ def short_epoch_start(location: SourceLocation, has_shuffle: bool) -> str:
 
 def call_the_model(location: SourceLocation) -> str:
     """The model itself in place of predict."""
-    found = re.search(r"(\w+)\.(?:predict|evaluate)\((\w+)?", source_text(location))
-    model = identifier(found.group(1) if found else "", "model")
-    inputs = identifier((found.group(2) or "") if found else "", "inputs")
+    text = source_text(location)
+    owner = re.search(r"(\w+)\.(?:predict|evaluate)\(", text)
+    argument = re.search(r"\.(?:predict|evaluate)\((\w+)\s*[,)]", text)
+    model = identifier(owner.group(1) if owner else "", "model")
+    inputs = identifier(argument.group(1) if argument else "", "inputs")
     return f"infer = tf.function({model})  # once, before the loop\noutputs = infer({inputs}, training=False)"
 
 

@@ -61,7 +61,7 @@ _UPDATING_OPS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScat
 class Instrumentation:
     """The hooks of one observation. `install` and `remove` may be called once each, from the thread that trains."""
 
-    def __init__(self, sample_lines: bool = True, steps_limit: int | None = None):
+    def __init__(self, sample_lines: bool = True, steps_limit: int | None = None, use_counters: bool = True):
         self.recording = Recording(steps_limit=steps_limit)
         self.depth = 0
         """How many observed calls are open in the training thread."""
@@ -79,6 +79,8 @@ class Instrumentation:
         self._open_calls: dict[int, list[str]] = {}
         self._steps_seen = 0
         self._is_removed = False
+        self._use_counters = use_counters
+        self.count_compilations = self.count_compile_time = self.count_wait_time = self.count_bytes = _zero
 
     def install(self) -> Recording:
         """Start observing TensorFlow and Keras; both are imported here at the latest."""
@@ -112,11 +114,7 @@ class Instrumentation:
         from tensorflow.python.ops import resource_variable_ops, script_ops
 
         self.executing_eagerly = tf.executing_eagerly
-        self.count_compilations = find_counter(XLA_COMPILATIONS) or _zero
-        self.count_compile_time = find_counter(XLA_COMPILATION_MICROSECONDS) or _zero
-        self.count_wait_time = find_counter(ITERATOR_BUSY_MICROSECONDS) or _zero
-        self.count_bytes = find_counter(BYTES_FETCHED) or _zero
-        self.recording.counters_missing = why_unavailable()
+        self._find_counters()
         replace = self._patches.replace
         replace(polymorphic_function.Function, "__init__", self._watch_creation)
         replace(polymorphic_function.Function, "__call__", self._watch_call)
@@ -137,6 +135,16 @@ class Instrumentation:
         hooks_data.install(self, self._patches)
         hooks_numpy.install(self, self._patches)
         self.own_spans.append((start, clock()))
+
+    def _find_counters(self) -> None:
+        if not self._use_counters:
+            self.recording.counters_missing = "TensorFlow's internal counters are switched off."
+            return
+        self.count_compilations = find_counter(XLA_COMPILATIONS) or _zero
+        self.count_compile_time = find_counter(XLA_COMPILATION_MICROSECONDS) or _zero
+        self.count_wait_time = find_counter(ITERATOR_BUSY_MICROSECONDS) or _zero
+        self.count_bytes = find_counter(BYTES_FETCHED) or _zero
+        self.recording.counters_missing = why_unavailable()
 
     def release_numpy(self) -> None:
         """Remove the hooks into NumPy: Numba compiles calls of NumPy's own functions only."""

@@ -53,7 +53,10 @@ class DataHooks:
                 if self.watcher.executing_eagerly() and not self.is_evaluating:
                     kind = str(transformation_name).removeprefix("Dataset.").removesuffix("()")
                     event = TimedEvent(start, clock(), caller_location(), kind)
-                    self.recording.add(self.recording.dataset_builds, event)
+                    is_keras = is_made_by_keras(sys._getframe(1))
+                    self.recording.add(
+                        self.recording.epoch_starts if is_keras else self.recording.dataset_builds, event
+                    )
 
         return watched
 
@@ -157,11 +160,12 @@ class DataHooks:
                 stages=stages,
                 location=location,
                 cardinality=int(dataset.cardinality()),
-                kept=dataset,
+                kept=None if self.is_evaluating else dataset,
             )
             self._datasets[dataset] = known
             self.recording.datasets.append(known)
-            for older in self.recording.datasets[:-_KEPT_DATASETS]:
+            kept = [one for one in self.recording.datasets if one.kept is not None]
+            for older in kept[:-_KEPT_DATASETS]:
                 older.kept = None
         record = IteratorRecord(len(self.recording.iterators), known.index, clock(), location)
         self.recording.iterators.append(record)

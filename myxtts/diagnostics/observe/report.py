@@ -22,7 +22,7 @@ from myxtts.diagnostics.observe.rules_host import (
     find_idle_device,
     find_stalls,
 )
-from myxtts.diagnostics.observe.rules_input import find_input_problems
+from myxtts.diagnostics.observe.rules_input import find_hidden_waiting, find_input_problems
 from myxtts.diagnostics.observe.rules_run import (
     find_predict_in_loop,
     find_python_between_steps,
@@ -203,7 +203,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
             notes=_notes(recording, None),
         )
     facts = Facts(recording, steps, account)
-    findings, failures = apply_rules(facts)
+    findings, failures = apply_rules(facts, ceiling)
     findings.sort(key=lambda finding: -finding.gain_seconds)
     major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN]
     minor = [finding for finding in findings if finding.gain_fraction < SMALLEST_GAIN]
@@ -226,12 +226,12 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     )
 
 
-def apply_rules(facts: Facts) -> tuple[list[Finding], list[str]]:
+def apply_rules(facts: Facts, ceiling: Ceiling | None = None) -> tuple[list[Finding], list[str]]:
     """The findings of all rules, and one sentence for each rule that failed."""
     findings, failures = [], []
-    for rule in RULES:
+    for rule in (*RULES, find_hidden_waiting):
         try:
-            findings += list(rule(facts))
+            findings += list(rule(facts, ceiling) if rule is find_hidden_waiting else rule(facts))
         except Exception as error:  # whatever a rule met, the other rules and the account still hold
             name = rule.__name__.replace("_", " ")
             failures.append(f"The rule '{name}' failed ({type(error).__name__}: {error}); its findings are missing.")
@@ -360,12 +360,16 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
             "Times may be longer than usual."
         )
     if recording.counters_missing:
-        notes.append(f"{recording.counters_missing} XLA compilations and waiting inside graphs were not seen.")
+        notes.append(
+            f"{recording.counters_missing.rstrip('.')}. XLA compilations and waiting inside graphs were not seen."
+        )
     if recording.no_gpu_reason:
         notes.append(f"{recording.no_gpu_reason} Busy is the time measured around the steps.")
     if recording.failed_hooks:
         names = ", ".join(recording.failed_hooks)
         notes.append(f"Not observed, because this version of TensorFlow or Keras does not have it: {names}.")
+    if recording.counters_missing and recording.fit_steps:
+        notes.append("Waiting for data inside Keras' graph counts as device time here; see the ceiling.")
     if recording.steps_limit is not None:
         notes.append(f"Observed until step {recording.steps_limit}, as asked; the script ran on without observation.")
     if len(recording.calls) >= MOST_RECORDS or len(recording.fit_steps) >= MOST_RECORDS:

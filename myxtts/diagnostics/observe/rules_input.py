@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from myxtts.diagnostics.observe import fixes
+from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
@@ -50,6 +51,26 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
         yield _input_bound(facts)
     else:
         yield from _waiting_for_a_generator(facts)
+
+
+def find_hidden_waiting(facts: Facts, ceiling: Ceiling | None) -> Iterator[Finding]:
+    """Waiting inside Keras' graph where TensorFlow's counters cannot be read: the step against the same step with data ready."""
+    if not facts.recording.counters_missing or facts.steps.kind != "fit" or ceiling is None:
+        return
+    if ceiling.step_alone_seconds is None or ceiling.loader_alone_seconds is None:
+        return
+    waited = ceiling.measured_step_seconds - ceiling.step_alone_seconds
+    if waited < WAIT_FRACTION * ceiling.measured_step_seconds or ceiling.loader_alone_seconds < 0.5 * waited:
+        return
+    yield facts.finding(
+        Issue.INPUT_BOUND,
+        f"the step waits for its data for about {percent(waited / ceiling.measured_step_seconds)} of the time",
+        f"a step takes {duration(ceiling.measured_step_seconds)}, with data ready {duration(ceiling.step_alone_seconds)}; "
+        f"the loader alone needs {duration(ceiling.loader_alone_seconds)} per batch",
+        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
+        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        waited * len(facts.steps),
+    )
 
 
 def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator[tuple[Finding, str]]:

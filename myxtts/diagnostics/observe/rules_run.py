@@ -77,7 +77,7 @@ def _print_seconds(label: str) -> float:
 
 def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     """Time between two epochs until the first batch is there."""
-    seconds = facts.account.seconds(Part.EPOCH_STARTS)
+    seconds = facts.account.typical_seconds(Part.EPOCH_STARTS)
     starts = np.flatnonzero(facts.steps.is_epoch_start)
     builds = [event for event in facts.recording.dataset_builds if event.start > facts.steps.start[0]]
     again = {location: spent for location, spent in _counts(builds).items() if spent >= FEWEST_EPOCHS}
@@ -149,7 +149,7 @@ def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
 
 def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
     """Callbacks of `Model.fit`."""
-    seconds = facts.account.seconds(Part.CALLBACKS)
+    seconds = facts.account.typical_seconds(Part.CALLBACKS)
     if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or not facts.recording.callbacks:
         return
     by_hook: Counter[str] = Counter()
@@ -192,9 +192,10 @@ def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
 
 def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
     """Python that belongs to no step: between epochs, around `fit`."""
-    seconds = facts.account.seconds(Part.BETWEEN)
+    seconds = facts.account.typical_seconds(Part.BETWEEN)
     location = facts.account.location(Part.BETWEEN)
-    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN:
+    is_repeated = int(facts.steps.is_epoch_start.sum()) >= FEWEST_EPOCHS
+    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN or not is_repeated:
         return
     yield facts.finding(
         Issue.DEVICE_IDLE,

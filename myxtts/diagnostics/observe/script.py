@@ -54,6 +54,7 @@ def run_script(
     measure_ceiling: bool = True,
     steps: int | None = None,
     is_module: bool = False,
+    use_counters: bool = True,
 ) -> ScriptRun:
     """Run a script, notebook or module (`python -m`) to its end and diagnose it.
 
@@ -63,6 +64,7 @@ def run_script(
         measure_ceiling: Time step and loader alone after the run.
         steps: Observe so many steps only.
         is_module: `script` is the name of a module.
+        use_counters: Read TensorFlow's internal counters (XLA compilations, waiting inside graphs).
     """
     kind = "module" if is_module else "notebook" if Path(script).suffix == ".ipynb" else "script"
     if kind != "module" and not Path(script).is_file():
@@ -72,7 +74,7 @@ def run_script(
         )
     if steps is not None and steps < 1:
         raise DiagnosisError(f"At least 1 step must be observed. Received: {steps}.")
-    options = Options(kind, measure_ceiling, steps)
+    options = Options(kind, measure_ceiling, steps, use_counters)
     with tempfile.TemporaryDirectory(prefix="diagnosis-") as folder:
         result = Path(folder) / "report.json"
         command = [sys.executable, "-m", Options.__module__, str(result), json.dumps(asdict(options))]
