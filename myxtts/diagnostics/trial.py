@@ -1,7 +1,4 @@
-"""Real training steps in a folder of their own: what the diagnoses of this trainer are made on. Leaves nothing behind.
-
-In: a configuration. Out: the trainer, warmed up, and its clock and counters after so many steps of the real loop.
-"""
+"""Real training steps in a temporary folder, on which the diagnoses of this trainer are based."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ from myxtts.training.steps import learning_kind
 from myxtts.training.trainer import XTTSTrainer
 
 COLD_STEPS = 2
-"""Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
+"""Steps after the warm-up that still fill caches of the allocator and the processor; reported separately."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What so many real steps showed."""
+    """The measurements of a number of real steps."""
 
     stages: np.ndarray
     """Seconds by (step, stage), cold steps first."""
@@ -54,7 +51,7 @@ class Trial:
 
     @property
     def summary(self) -> StepSummary:
-        """Figures of the steady steps."""
+        """Metrics of the steady steps."""
         return summarize(self.steady)
 
 
@@ -73,10 +70,10 @@ def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
 
 
 def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
-    """So many steps as the training loop makes them: a batch from the feed, the compiled step, the counters."""
+    """Run steps as the training loop does: a batch from the feed, the compiled step, the counters."""
     if steps <= COLD_STEPS:
         raise DiagnosisError(
-            f"At least {COLD_STEPS + 1} steps are needed to tell cold steps from the rest. Received: {steps}."
+            f"At least {COLD_STEPS + 1} steps are needed, because the first ones are cold. Received: {steps}."
         )
     accumulated = trainer.config.training.gradient_accumulation_steps
     clock, watch, previous = trainer.clock, trainer.watch, None

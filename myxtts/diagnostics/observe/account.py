@@ -6,7 +6,7 @@ Python, named by the line that the sampler saw most.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -113,7 +113,7 @@ def account_for(recording: Recording, steps: StepTable | None) -> Account:
     layers = _layers(recording, steps)
     edges, owners = _divide(begin, end, [spans for _, spans in layers])
     widths = np.diff(edges)
-    seconds: Counter[Part] = Counter()
+    seconds: dict[Part, float] = defaultdict(float)
     for index, (part, _) in enumerate(layers):
         seconds[part] += float(widths[owners == index].sum())
     locations: dict[Part, Counter[int]] = {}
@@ -200,7 +200,7 @@ def _divide_python(
     steps: StepTable | None,
     edges: np.ndarray,
     owners: np.ndarray,
-    seconds: Counter,
+    seconds: dict[Part, float],
     locations: dict[Part, Counter],
     layer_count: int,
 ) -> float:
@@ -278,7 +278,7 @@ def _location_of(part: Part, recording: Recording) -> SourceLocation:
         Part.GRAPH_PYTHON: recording.python_in_graphs,
         Part.EPOCH_STARTS: [*recording.epoch_starts, *recording.dataset_builds],
     }.get(part, [])
-    spent: Counter[SourceLocation] = Counter()
+    spent: dict[SourceLocation, float] = defaultdict(float)
     for event in events:
         spent[event.location] += event.end - event.start
-    return spent.most_common(1)[0][0] if spent else UNKNOWN
+    return max(spent, key=spent.__getitem__) if spent else UNKNOWN

@@ -123,7 +123,7 @@ def _install_at_import(watcher: Instrumentation) -> None:
 
 
 def _keras_backend() -> str | None:
-    backend = getattr(sys.modules["keras"], "backend", None)
+    backend: Any = getattr(sys.modules["keras"], "backend", None)
     return backend.backend() if hasattr(backend, "backend") else None
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from myxtts.diagnostics.observe.account import Account, account_for
+from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
 from myxtts.diagnostics.observe.recording import Recording
@@ -18,10 +19,13 @@ from myxtts.diagnostics.observe.traces import TracedCode, explain_traces
 class Facts:
     """A recording with everything that follows from it, computed once."""
 
-    def __init__(self, recording: Recording, steps: StepTable, account: Account | None = None):
+    def __init__(
+        self, recording: Recording, steps: StepTable, account: Account | None = None, ceiling: Ceiling | None = None
+    ):
         self.recording = recording
         self.steps = steps
         self.account = account or account_for(recording, steps)
+        self.ceiling = ceiling
 
     @cached_property
     def codes(self) -> list[TracedCode]:
@@ -137,7 +141,9 @@ class Facts:
         counts = np.bincount(indices[chosen], minlength=len(self.recording.lines))
         total = max(int(counts.sum()), 1)
         order = np.argsort(-counts)
-        return [(self.recording.lines[index], counts[index] / total) for index in order[:20] if counts[index] > 0]
+        return [
+            (self.recording.lines[index], float(counts[index] / total)) for index in order[:20] if counts[index] > 0
+        ]
 
     def _is_inside_calls(self, times: np.ndarray) -> np.ndarray:
         """Whether a watched call (a function, a fetch of a batch or value) was open at each moment."""

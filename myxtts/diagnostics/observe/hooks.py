@@ -79,6 +79,7 @@ class Instrumentation:
         self._open_calls: dict[int, list[str]] = {}
         self._steps_seen = 0
         self._is_removed = False
+        self.data: Any = None
         self._use_counters = use_counters
         self.count_compilations = self.count_compile_time = self.count_wait_time = self.count_bytes = _zero
 
@@ -522,7 +523,7 @@ def _updates_variables(function: Any) -> bool:
 
 def _has_accelerator() -> bool:
     """Whether TensorFlow, if it is loaded, has another device than the CPU."""
-    tensorflow = sys.modules.get("tensorflow")
+    tensorflow: Any = sys.modules.get("tensorflow")
     if not hasattr(tensorflow, "config"):
         return False
     return any(device.device_type != "CPU" for device in tensorflow.config.list_physical_devices())

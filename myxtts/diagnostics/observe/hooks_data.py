@@ -102,6 +102,7 @@ class DataHooks:
             record = self._record_of(iterator)
             watcher.depth += 1
             start, signature = clock(), -1
+            end = start
             try:
                 batch = original(iterator)
                 end = clock()

@@ -101,7 +101,7 @@ class FitHooks:
             result = original(callbacks, *args, **kwargs)
             end = clock()
             is_first = self._previous_end is None
-            begin = self._begin if is_first else self._previous_end
+            begin = self._begin if self._previous_end is None else self._previous_end
             step = FitStep(begin, self._call_start, call_end, end, *counted, epoch_start=is_first)
             self.recording.add(self.recording.fit_steps, step)
             watcher.data.record_fit_element()
@@ -202,7 +202,7 @@ def install(watcher: Any, patches: Any) -> None:
     """Install the hooks into every Keras that is loaded: Keras 3 (on TensorFlow only), Keras 2, tf_keras."""
     hooks = FitHooks(watcher)
     for name in ("keras", "tf_keras"):
-        package = sys.modules.get(name)
+        package: Any = sys.modules.get(name)
         if hasattr(package, "Model"):
             if int(package.__version__.split(".")[0]) >= 3:
                 watcher.recording.keras_backend = package.backend.backend()

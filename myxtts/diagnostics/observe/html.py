@@ -26,7 +26,7 @@ _PART_COLORS = {
 _CURVE_COLORS = ("#34709e", "#8a63d2", "#2f7d5b", "#d9822b", "#c0392b")
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:60rem;padding:0 1rem;color:#1c1c1c;background:#fff}
-h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}p{margin:.4rem 0}
+h1,p,td,code{overflow-wrap:anywhere}h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}p{margin:.4rem 0}
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}td.n,th.n{text-align:right}
 .bar{display:flex;height:2.6rem;border-radius:.4rem;overflow:hidden;margin:1rem 0 .4rem}
@@ -77,7 +77,8 @@ def account_bar(report: dict[str, Any], longest_seconds: float | None = None) ->
     total = max(report["run_seconds"], 1e-9)
     width = 100 * total / (longest_seconds or total)
     pieces, key = [], []
-    for line in sorted(report["account"], key=lambda line: list(_PART_COLORS).index(line["part"])):
+    shown = [line for line in report["account"] if line["share"] >= 0.001]
+    for line in sorted(shown, key=lambda line: list(_PART_COLORS).index(line["part"])):
         color = _PART_COLORS[line["part"]]
         tip = f"{line['title']}: {line['seconds']:.2f} s, {100 * line['share']:.1f} %"
         text = f"{100 * line['share']:.0f} %" if line["share"] >= 0.06 else ""
@@ -128,7 +129,7 @@ def _details(report: dict[str, Any]) -> list[str]:
         charts.append(f"<h2>Input pipeline, ms per batch</h2>{_bars(rows[:MOST_STAGES])}")
     if report["machine"].get("seconds"):
         names = [name for name in report["machine"] if name.endswith("_percent")]
-        colors = dict(zip(names, _CURVE_COLORS, strict=False))
+        colors: dict[str, str] = dict(zip(names, _CURVE_COLORS, strict=False))
         key = _key(colors, {name: name.replace("_", " ").removesuffix(" percent") for name in colors})
         charts.append(f"<h2>Processor and device, percent</h2>{key}{_curves(report['machine'], colors)}")
     return charts

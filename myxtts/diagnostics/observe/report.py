@@ -46,6 +46,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     find_stalls,
     find_idle_device,
     find_input_problems,
+    find_hidden_waiting,
     find_python_in_step,
     find_slow_epoch_starts,
     find_predict_in_loop,
@@ -71,6 +72,7 @@ VERDICTS = {
     Issue.DATASET_IN_LOOP: "epoch-bound",
 }
 """The class of the verdict that an issue decides if it has the most to gain."""
+_NAMED_CAUSES = (Issue.PREDICT_IN_LOOP, Issue.SLOW_CALLBACK, Issue.SLOW_CHECKPOINT, Issue.SLOW_EPOCH_START)
 _TIMELINE_POINTS = 2000
 
 
@@ -202,9 +204,9 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
             load=recording.machine_load,
             notes=_notes(recording, None),
         )
-    facts = Facts(recording, steps, account)
-    findings, failures = apply_rules(facts, ceiling)
-    findings.sort(key=lambda finding: -finding.gain_seconds)
+    facts = Facts(recording, steps, account, ceiling)
+    findings, failures = apply_rules(facts)
+    findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
     major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN]
     minor = [finding for finding in findings if finding.gain_fraction < SMALLEST_GAIN]
     verdict_class, verdict = _verdict(facts, major)
@@ -226,16 +228,24 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     )
 
 
-def apply_rules(facts: Facts, ceiling: Ceiling | None = None) -> tuple[list[Finding], list[str]]:
+def apply_rules(facts: Facts) -> tuple[list[Finding], list[str]]:
     """The findings of all rules, and one sentence for each rule that failed."""
     findings, failures = [], []
-    for rule in (*RULES, find_hidden_waiting):
+    for rule in RULES:
         try:
-            findings += list(rule(facts, ceiling) if rule is find_hidden_waiting else rule(facts))
+            findings += list(rule(facts))
         except Exception as error:  # whatever a rule met, the other rules and the account still hold
             name = rule.__name__.replace("_", " ")
             failures.append(f"The rule '{name}' failed ({type(error).__name__}: {error}); its findings are missing.")
     return findings, failures
+
+
+def without_repeats(findings: list[Finding]) -> list[Finding]:
+    """One finding per cause: a line with a named cause is not also reported as Python between the steps."""
+    named = {finding.location for finding in findings if finding.issue in _NAMED_CAUSES}
+    return [
+        one for one in findings if one.issue not in (Issue.DEVICE_IDLE, Issue.CYCLIC_STALL) or one.location not in named
+    ]
 
 
 def split_time(steps: StepTable) -> TimeSplit:

@@ -17,8 +17,8 @@ from myxtts.diagnostics.observe.stalls import Stalls, find_cyclic_stalls
 SYNC_FRACTION_OF_STEPS = 0.5
 EAGER_OPS_PER_STEP = 20
 STALL_FRACTION = 0.05
-HOST_FRACTION = 0.2
-LEAST_HOST_SECONDS = 2.5e-3
+HOST_FRACTION = 0.12
+LEAST_HOST_SECONDS = 1.5e-3
 
 
 def find_host_syncs(facts: Facts) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 
 from myxtts.diagnostics.observe import fixes
-from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
@@ -53,8 +52,9 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
         yield from _waiting_for_a_generator(facts)
 
 
-def find_hidden_waiting(facts: Facts, ceiling: Ceiling | None) -> Iterator[Finding]:
+def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
     """Waiting inside Keras' graph where TensorFlow's counters cannot be read: the step against the same step with data ready."""
+    ceiling = facts.ceiling
     if not facts.recording.counters_missing or facts.steps.kind != "fit" or ceiling is None:
         return
     if ceiling.step_alone_seconds is None or ceiling.loader_alone_seconds is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,7 +30,7 @@ def find_python_in_step(facts: Facts) -> Iterator[Finding]:
     seconds = facts.account.seconds(Part.GRAPH_PYTHON)
     if events and seconds >= 0.01 * facts.total_seconds:
         spent = _by_location(events)
-        location = spent.most_common(1)[0][0]
+        location = next(iter(spent))
         kinds = " and ".join(f"tf.{kind}" for kind in sorted({event.label for event in events}))
         yield facts.finding(
             Issue.PYTHON_IN_STEP,
@@ -134,7 +134,7 @@ def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
     if not events or seconds < LARGE_FRACTION * facts.total_seconds:
         return
     spent = _by_location(events)
-    location = spent.most_common(1)[0][0]
+    location = next(iter(spent))
     yield facts.finding(
         Issue.PREDICT_IN_LOOP,
         f"Model.{events[0].label} is called {len(events)} times on one or two batches; most of each call is its preparation",
@@ -152,16 +152,17 @@ def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
     seconds = facts.account.typical_seconds(Part.CALLBACKS)
     if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or not facts.recording.callbacks:
         return
-    by_hook: Counter[str] = Counter()
+    by_hook: dict[str, float] = defaultdict(float)
     for event in facts.recording.callbacks:
         by_hook[event.label] += event.end - event.start
+    slowest = max(by_hook, key=by_hook.__getitem__)
     location = facts.account.location(Part.CALLBACKS)
     is_per_step = len(facts.recording.callbacks) >= len(facts.steps) and seconds / len(facts.steps) < 1e-3
     if is_per_step or location == UNKNOWN:  # Keras' own bookkeeping around very short steps
         return
     yield facts.finding(
         Issue.SLOW_CALLBACK,
-        f"callbacks take {percent(seconds / facts.total_seconds)} of the time, most of it in {by_hook.most_common(1)[0][0]}",
+        f"callbacks take {percent(seconds / facts.total_seconds)} of the time, most of it in {slowest}",
         f"{duration(seconds)} in {len(facts.recording.callbacks)} calls",
         location,
         fixes.less_often(location),
@@ -177,7 +178,7 @@ def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
     if seconds < LARGE_FRACTION * facts.total_seconds or len(events) < FEWEST_EPOCHS:
         return
     spent = _by_location(events)
-    location = spent.most_common(1)[0][0]
+    location = next(iter(spent))
     yield facts.finding(
         Issue.SLOW_CHECKPOINT,
         f"saving takes {percent(seconds / facts.total_seconds)} of the time",
@@ -215,11 +216,12 @@ def _users_location(facts: Facts) -> SourceLocation:
     return facts.steps.location
 
 
-def _by_location(events: list[TimedEvent]) -> Counter[SourceLocation]:
-    spent: Counter[SourceLocation] = Counter()
+def _by_location(events: list[TimedEvent]) -> dict[SourceLocation, float]:
+    """Seconds of each line, most first."""
+    spent: dict[SourceLocation, float] = defaultdict(float)
     for event in events:
         spent[event.location] += event.end - event.start
-    return spent
+    return dict(sorted(spent.items(), key=lambda pair: -pair[1]))
 
 
 def _counts(events: list[TimedEvent]) -> Counter[SourceLocation]:

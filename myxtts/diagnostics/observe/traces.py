@@ -117,7 +117,7 @@ def _explain(
                 code.repeated_seconds += cost
             seen.add(shape_only)
         else:
-            nearest = nearest_signature(signature, earlier)
+            nearest = nearest_signature(signature, earlier) or signature
             changes = changes_between(nearest, signature, record.traced_names[index])
             kinds = sorted({change.kind for change in changes}) or ["unseen"]
             for kind in kinds:  # each of them alone would have caused the trace

@@ -147,6 +147,7 @@ def test_checkpoint_in_most_steps_is_named_at_its_line(tmp_path):
         loop()
     found = finding(observation.report, Issue.SLOW_CHECKPOINT)
     assert found.location.line == line_of(loop, "checkpoint.write")
+    assert "device-idle" not in issues_in(observation.report)  # one cause, one finding
 
 
 def test_python_between_epochs_is_named_at_its_line():
