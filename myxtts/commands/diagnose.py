@@ -6,12 +6,9 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
-
 from myxtts.commands.config_flags import add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -19,20 +16,7 @@ DEFAULT_LOG = "gpu_monitor.csv"
 def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts diagnose`."""
     actions = parser.add_subparsers(dest="action", metavar="WHAT", required=True)
-    run = actions.add_parser("run", help="run an unmodified TensorFlow or Keras training script and diagnose it")
-    run.add_argument("--json", metavar="FILE", help="write the report as JSON (- for standard output)")
-    run.add_argument("--html", metavar="FILE", help="write the report as one self-contained page")
-    run.add_argument(
-        "--no-ceiling", action="store_true", help="do not measure the step and the loader separately after the run"
-    )
-    run.add_argument(
-        "--exit-code",
-        choices=("diagnosis", "script"),
-        default="diagnosis",
-        help="diagnosis: 0 no problem, 1 problem found, 2 not measured or the script failed; script: the code of the script",
-    )
-    run.add_argument("script", metavar="SCRIPT.py")
-    run.add_argument("script_arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
+    configure_observation(actions)
     retracing = actions.add_parser(
         "retracing", help="check that every step of this trainer is compiled only once (diagnose_retracing.py)"
     )
@@ -52,34 +36,8 @@ def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
     """Run the chosen diagnosis; returns its exit code."""
-    actions = {"run": _run_script, "retracing": _run_retracing, "bottleneck": _run_bottleneck}
+    actions = {**OBSERVATIONS, "retracing": _run_retracing, "bottleneck": _run_bottleneck}
     return actions[arguments.action](arguments)
-
-
-def _run_script(arguments: argparse.Namespace) -> int:
-    from myxtts.diagnostics.observe.html import report_to_html
-    from myxtts.diagnostics.observe.script import run_script
-
-    run = run_script(arguments.script, arguments.script_arguments, measure_ceiling=not arguments.no_ceiling)
-    out = sys.stderr if arguments.json == "-" else sys.stdout
-    if run.explanation:
-        out.write(f"\n{run.explanation} Its exit code: {run.script_exit_code}.\n")
-    if run.text:
-        out.write(f"\n{run.text}")
-    content = {
-        "script": arguments.script,
-        "outcome": run.outcome,
-        "script_exit_code": run.script_exit_code,
-        "explanation": run.explanation,
-        "report": run.report,
-    }
-    if arguments.json == "-":
-        sys.stdout.write(json.dumps(content) + "\n")
-    elif arguments.json:
-        _write(arguments.json, json.dumps(content, indent=1))
-    if arguments.html and run.report is not None:
-        _write(arguments.html, report_to_html(run.report, f"Diagnosis of {Path(arguments.script).name}"))
-    return run.script_exit_code if arguments.exit_code == "script" else run.exit_code
 
 
 def _run_retracing(arguments: argparse.Namespace) -> int:
@@ -100,7 +58,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(metrics, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
@@ -121,7 +79,7 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(metrics, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
@@ -187,7 +145,7 @@ def run_benchmark(arguments: argparse.Namespace) -> int:
         table.add_row(row.group, row.name, f"{row.value:,.0f} {row.unit}", f"{row.ratio:.2f}x")
     Console().print(table)
     if arguments.json:
-        _write(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
+        write_report(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
     return 0
 
 
@@ -202,12 +160,3 @@ def _load_config_then_tensorflow(arguments: argparse.Namespace) -> XTTSConfig:
 
 def _announce(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise DiagnosisError(
-            f"The report cannot be written. Received: {path} ({cause_of(error)}). Name another file."
-        ) from None

@@ -1,7 +1,4 @@
-"""Is every step of this trainer compiled once? (`utilities/diagnose_retracing.py`, `myxtts diagnose retracing`)
-
-In: a configuration and a number of steps. Out: whether the batch shapes are closed, what real steps traced, compiled and took.
-"""
+"""Is every step of this trainer compiled once? (`utilities/diagnose_retracing.py`, `myxtts diagnose retracing`)"""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class RetracingDiagnosis:
         problems = []
         if not self.are_shapes_closed:
             problems.append(
-                "🔴 The batch shapes are not closed: every new longest clip is a new shape, which is traced and compiled anew. "
+                "🔴 The batch shapes are not closed: every new longest clip is a new shape, which is traced and compiled again. "
                 "Fix: data.plan: packed (or buckets), or --enable-static-shapes."
             )
         problems += [f"🔴 {retrace}" for retrace in self.trial.retraces[:5]]
@@ -73,7 +70,7 @@ class RetracingDiagnosis:
 def diagnose_retracing(
     config: XTTSConfig, steps: int, announce: Callable[[str], None] | None = None
 ) -> RetracingDiagnosis:
-    """Run real steps on a configuration and count."""
+    """Run real steps of a configuration; count traces, compilations and batch signatures."""
     announce = announce or (lambda line: None)
     announce("Building the network and compiling its steps ...")
     with trial_trainer(config) as trainer:

@@ -1,4 +1,4 @@
-"""Real training steps in a temporary folder, for the diagnoses of this trainer."""
+"""Real training steps in a temporary folder, on which the diagnoses of this trainer are based."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from myxtts.training.starting_config import resolve_starting_config
 from myxtts.training.trainer import XTTSTrainer
 
 COLD_STEPS = 2
-"""Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
+"""Steps after the warm-up that still fill caches of the allocator and the processor; reported separately."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What so many real steps showed."""
+    """The measurements of a number of real steps."""
 
     stages: np.ndarray
     """Seconds by (step, stage), cold steps first."""
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def summary(self) -> StepSummary:
-        """Figures of the steady steps."""
+        """Metrics of the steady steps."""
         return summarize(self.steady)
 
 
@@ -72,7 +72,7 @@ def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
     """Take steps as the training loop takes them."""
     if steps <= COLD_STEPS:
         raise DiagnosisError(
-            f"At least {COLD_STEPS + 1} steps are needed to tell cold steps from the rest. Received: {steps}."
+            f"At least {COLD_STEPS + 1} steps are needed, because the first ones are cold. Received: {steps}."
         )
     task, clock = trainer.task, trainer.clock
     for taken in take_steps(task, clock, steps):

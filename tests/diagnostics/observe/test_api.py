@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import DiagnosisCallback, assert_compiled_once, observe
 from myxtts.errors import DiagnosisError
-from tests.diagnostics.trainings import Trainable, diseases
+from tests.diagnostics.observe.trainings import Trainable, issues_in
 
 
 def test_healthy_loop_has_no_finding_of_compilation_or_host():
@@ -19,7 +19,7 @@ def test_healthy_loop_has_no_finding_of_compilation_or_host():
             training.train_step(batch)
     report = observation.report
     assert report.split.steps == 30
-    assert not diseases(report) & {
+    assert not issues_in(report) & {
         "retrace-shape",
         "host-sync",
         "function-in-loop",

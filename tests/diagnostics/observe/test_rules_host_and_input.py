@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
-from myxtts.diagnostics.observe.issues import Disease
-from tests.diagnostics.trainings import Trainable, diseases, finding, line_of
+from myxtts.diagnostics.observe.issues import Issue
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
 
 
 def work() -> None:
@@ -26,7 +26,7 @@ def test_value_fetched_in_every_step_is_named_at_its_line():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.HOST_SYNC).place.line == line_of(loop, "float(loss)")
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "float(loss)")
 
 
 def test_value_fetched_now_and_then_is_healthy():
@@ -36,7 +36,7 @@ def test_value_fetched_now_and_then_is_healthy():
             loss = training.train_step(batch)
             if step % 10 == 0:
                 float(loss)
-    assert "host-sync" not in diseases(observation.report)
+    assert "host-sync" not in issues_in(observation.report)
 
 
 def test_numpy_function_on_a_tensor_is_a_fetch():
@@ -48,7 +48,7 @@ def test_numpy_function_on_a_tensor_is_a_fetch():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.HOST_SYNC).place.line == line_of(loop, "np.mean")
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "np.mean")
 
 
 def test_weights_fetched_through_keras_in_every_step_are_a_fetch():
@@ -62,7 +62,7 @@ def test_weights_fetched_through_keras_in_every_step_are_a_fetch():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.HOST_SYNC).place.line == line_of(loop, "get_weights")
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "get_weights")
 
 
 def test_python_function_in_the_pipeline_is_found_in_its_graph():
@@ -78,10 +78,10 @@ def test_python_function_in_the_pipeline_is_found_in_its_graph():
         for batch in tf.data.Dataset.from_tensors(training.batch()).repeat(30).map(prepare):
             training.train_step(batch)
     report = observation.report
-    found = finding(report, Disease.NUMPY_FUNCTION)
-    assert found.place.line == line_of(prepare, "tf.numpy_function")
+    found = finding(report, Issue.NUMPY_FUNCTION)
+    assert found.location.line == line_of(prepare, "tf.numpy_function")
     assert "tf.numpy_function found in data pipeline!" in found.what
-    assert "input-bound" in diseases(report)
+    assert "input-bound" in issues_in(report)
     assert report.verdict_class == "input-bound"
 
 
@@ -99,8 +99,8 @@ def test_plain_generator_in_the_loop_is_waiting_for_input():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.INPUT_BOUND).place.line == line_of(loop, "in batches()")
-    assert "device-idle" not in diseases(observation.report)
+    assert finding(observation.report, Issue.INPUT_BOUND).location.line == line_of(loop, "in batches()")
+    assert "device-idle" not in issues_in(observation.report)
 
 
 def test_regular_stall_is_named_with_its_period_and_line():
@@ -115,9 +115,9 @@ def test_regular_stall_is_named_with_its_period_and_line():
 
     with observe() as observation:
         loop()
-    found = finding(observation.report, Disease.CYCLIC_STALL)
+    found = finding(observation.report, Issue.CYCLIC_STALL)
     assert "every 8 steps" in found.what
-    assert found.place.line == line_of(loop, "time.sleep(0.06)")
+    assert found.location.line == line_of(loop, "time.sleep(0.06)")
 
 
 def test_python_between_the_steps_is_named_at_its_line():
@@ -126,6 +126,6 @@ def test_python_between_the_steps_is_named_at_its_line():
         for batch in training.dataset():
             training.train_step(batch)
             work()
-    found = finding(observation.report, Disease.DEVICE_IDLE)
-    assert found.place.line == line_of(work, "time.sleep")
+    found = finding(observation.report, Issue.DEVICE_IDLE)
+    assert found.location.line == line_of(work, "time.sleep")
     assert observation.report.verdict_class == "host-bound"

@@ -1,11 +1,11 @@
-"""What a loop traces and compiles again: the right disease, the argument and the line; silence on closed sets of shapes."""
+"""What a loop traces and compiles again: the right issue, argument and line; no finding on closed sets of shapes."""
 
 import keras
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
-from myxtts.diagnostics.observe.issues import Disease
-from tests.diagnostics.trainings import Trainable, diseases, finding, line_of
+from myxtts.diagnostics.observe.issues import Issue
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
 
 
 def test_changing_shape_is_named_with_the_argument_and_the_step():
@@ -13,20 +13,20 @@ def test_changing_shape_is_named_with_the_argument_and_the_step():
     with observe() as observation:
         for rows in range(1, 13):
             training.train_step(training.batch(rows))
-    found = finding(observation.report, Disease.RETRACE_SHAPE)
+    found = finding(observation.report, Issue.RETRACE_SHAPE)
     assert "argument 'batch'" in found.what
-    assert found.place.line == line_of(Trainable, "def _step")
+    assert found.location.line == line_of(Trainable, "def _step")
     assert observation.report.verdict_class == "retracing"
-    assert found.gain_share > 0.3
+    assert found.gain_fraction > 0.3
 
 
-def test_python_number_is_told_from_a_shape():
+def test_python_number_is_distinguished_from_a_shape():
     training = Trainable()
     with observe() as observation:
         for step in range(12):
             training.train_step(training.batch(), 0.1 * step)
-    assert "argument 'scale'" in finding(observation.report, Disease.RETRACE_PYTHON_VALUE).what
-    assert "retrace-shape" not in diseases(observation.report)
+    assert "argument 'scale'" in finding(observation.report, Issue.RETRACE_PYTHON_VALUE).what
+    assert "retrace-shape" not in issues_in(observation.report)
 
 
 def test_two_causes_at_once_are_both_named():
@@ -34,7 +34,7 @@ def test_two_causes_at_once_are_both_named():
     with observe() as observation:
         for step in range(12):
             training.train_step(training.batch(step + 1), 0.1 * step)
-    assert {"retrace-shape", "retrace-python-value"} <= diseases(observation.report)
+    assert {"retrace-shape", "retrace-python-value"} <= issues_in(observation.report)
 
 
 def test_new_object_each_time_is_named():
@@ -48,7 +48,7 @@ def test_new_object_each_time_is_named():
     with observe() as observation:
         for _ in range(8):
             scaled(tf.ones(3), Setting())
-    assert "argument 'setting'" in finding(observation.report, Disease.RETRACE_NEW_OBJECT).what
+    assert "argument 'setting'" in finding(observation.report, Issue.RETRACE_NEW_OBJECT).what
 
 
 def test_closed_set_of_shapes_is_a_note_and_no_finding():
@@ -57,7 +57,7 @@ def test_closed_set_of_shapes_is_a_note_and_no_finding():
         for step in range(60):
             training.train_step(training.batch(1 + step % 4))
     report = observation.report
-    assert not diseases(report) & {"retrace-shape", "many-signatures"}
+    assert not issues_in(report) & {"retrace-shape", "many-signatures"}
     assert any("closed set" in note for note in report.notes)
 
 
@@ -67,7 +67,7 @@ def test_last_smaller_batch_is_named_if_its_trace_costs():
         for _ in range(3):
             for rows in [8] * 12 + [5]:
                 training.train_step(training.batch(rows))
-    found = finding(observation.report, Disease.RETRACE_SHAPE)
+    found = finding(observation.report, Issue.RETRACE_SHAPE)
     assert "last, smaller batch" in found.what
     assert "drop_remainder=True" in found.fix
 
@@ -80,7 +80,7 @@ def test_function_made_in_the_loop_is_named_at_the_line_that_makes_it():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.FUNCTION_IN_LOOP).place.line == line_of(loop, "tf.function(")
+    assert finding(observation.report, Issue.FUNCTION_IN_LOOP).location.line == line_of(loop, "tf.function(")
 
 
 def test_equal_objects_are_traced_as_without_observation():
@@ -116,7 +116,7 @@ def test_functions_of_one_factory_for_different_shapes_are_healthy():
         for step in range(60):
             rows = 1 + step % 5
             functions[rows](tf.ones((rows, 3)))
-    assert "function-in-loop" not in diseases(observation.report)
+    assert "function-in-loop" not in issues_in(observation.report)
 
 
 def test_xla_compiling_again_without_a_retrace_is_named():
@@ -125,7 +125,7 @@ def test_xla_compiling_again_without_a_retrace_is_named():
         for rows in range(1, 9):
             function(tf.ones(rows))
     report = observation.report
-    assert "7 times without any retrace" in finding(report, Disease.XLA_RECOMPILE).what
+    assert "7 times without any retrace" in finding(report, Issue.XLA_RECOMPILE).what
     assert report.verdict_class == "recompiling"
 
 
@@ -139,7 +139,7 @@ def test_variables_created_in_every_step_are_named():
 
     with observe() as observation:
         loop()
-    assert finding(observation.report, Disease.LATE_VARIABLES).place.line == line_of(loop, "tf.Variable(")
+    assert finding(observation.report, Issue.LATE_VARIABLES).location.line == line_of(loop, "tf.Variable(")
 
 
 def test_step_without_tf_function_is_eager_by_mistake():
@@ -159,5 +159,5 @@ def test_step_without_tf_function_is_eager_by_mistake():
         for _ in range(6):
             step(tf.ones((4, 8)))
     report = observation.report
-    assert finding(report, Disease.EAGER_BY_MISTAKE).place.line == line_of(step, "def step")
+    assert finding(report, Issue.EAGER_BY_MISTAKE).location.line == line_of(step, "def step")
     assert report.verdict_class == "eager"

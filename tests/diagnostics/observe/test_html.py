@@ -17,8 +17,19 @@ def example_report() -> dict:
         "verdict": "input-bound: 43 % of the time waiting, slowest stage map(<decode>)",
         "verdict_class": "input-bound",
         "exit_code": 1,
+        "run_seconds": 10.0,
+        "training_seconds": 4.0,
+        "unaccounted_share": 0.01,
+        "account": [
+            {"part": "imports", "title": "imports", "seconds": 6.0, "share": 0.6, "once": True, "file": "train.py", "line": 1},
+            {"part": "waiting", "title": "steps: waiting for data", "seconds": 4.0, "share": 0.4, "once": False, "file": "",
+             "line": 0},
+        ],
+        "minor_findings": [],
+        "load": None,
         "findings": [
             {"disease": "numpy-function", "what": "a < b & c", "evidence": "3 ms", "file": "train.py", "line": 12, "also": [],
+             "source": "batch = next(<data>)", "lines": [{"file": "train.py", "line": 12}],
              "fix": "ds.prefetch(2)", "gain_seconds": 1.5, "gain_share": 0.43},
         ],
         "time": {"steps": steps, "cold_steps": 1, "cold_seconds": 2.0, "retrace_seconds": 0.0, "wait_seconds": 0.4,
@@ -49,6 +60,15 @@ def test_page_has_every_chart():
     assert [name for name in ("timeline", "histogram", "stages", "device") if f'<svg id="{name}"' in page] == [
         "timeline", "histogram", "stages", "device",
     ]  # fmt: skip
+
+
+def test_page_begins_with_the_bar_of_the_whole_run_then_steps_then_findings():
+    page = report_to_html(example_report(), "x")
+    order = [page.index(text) for text in ('class="bar"', 'id="timeline"', 'class="finding"', 'id="histogram"')]
+    assert order == sorted(order)
+    assert "steps: waiting for data 40.0 %" in page
+    assert "batch = next(&lt;data&gt;)" in page
+    assert "43.0 %" in page
 
 
 def test_page_of_nothing_measured_still_stands():

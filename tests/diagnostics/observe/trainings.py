@@ -4,7 +4,8 @@ import inspect
 
 import tensorflow as tf
 
-from myxtts.diagnostics.observe.issues import Disease
+from myxtts.diagnostics.observe.issues import Finding, Issue
+from myxtts.diagnostics.observe.report import Report
 
 
 class Trainable:
@@ -29,14 +30,20 @@ class Trainable:
 
 
 def line_of(function, text: str) -> int:
-    """Number of the line of a function's source that holds a text."""
+    """Line number of the first line of a function's source that contains a text."""
     source, first = inspect.getsourcelines(function)
-    return next(first + number for number, line in enumerate(source) if text in line)
+    return next(first + index for index, line in enumerate(source) if text in line)
 
 
-def diseases(report) -> set[str]:
-    return {str(finding.disease) for finding in report.findings}
+def issues_in(report: Report) -> set[str]:
+    """Slugs of all findings, those that gain less than 1 % included; every fix must compile."""
+    found = [*report.findings, *report.minor_findings]
+    for finding in found:
+        compile(finding.fix, str(finding.issue), "exec")
+    return {str(finding.issue) for finding in found}
 
 
-def finding(report, disease: Disease):
-    return next(finding for finding in report.findings if finding.disease == disease)
+def finding(report: Report, issue: Issue) -> Finding:
+    """The finding of an issue, whatever it could gain here."""
+    assert issue in issues_in(report), f"{issue} is not among {issues_in(report)}"
+    return next(found for found in [*report.findings, *report.minor_findings] if found.issue == issue)

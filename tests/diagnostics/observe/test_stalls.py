@@ -1,9 +1,11 @@
 """Cyclic stalls: found with their period and size; noise, single long steps and steady steps are none."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from myxtts.diagnostics.observe.rules_host import find_cyclic_stalls
+from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:
@@ -17,7 +19,7 @@ def test_regular_stalls_have_their_period_and_size(period):
     stalls = find_cyclic_stalls(seconds)
     assert stalls.period == period
     assert stalls.excess_seconds == pytest.approx(0.03, rel=0.1)
-    assert stalls.share == pytest.approx(0.03 / (0.01 * period + 0.03), rel=0.15)
+    assert stalls.fraction == pytest.approx(0.03 / (0.01 * period + 0.03), rel=0.15)
 
 
 def test_steady_steps_have_none():
@@ -63,3 +65,15 @@ def test_stalls_of_varying_size_are_found_among_smaller_noise():
     seconds[random.choice(160, 30, replace=False)] += random.uniform(0.005, 0.03, 30)
     seconds[19::20] += random.uniform(0.08, 0.8, 8)
     assert find_cyclic_stalls(seconds).period == 20
+
+
+@pytest.mark.parametrize("steps", [10_000, 50_000])
+def test_long_runs_are_judged_in_little_memory_and_time(steps):
+    seconds = noisy(steps)
+    seconds[4::5] += 0.03
+    tracemalloc.start()
+    stalls = find_cyclic_stalls(seconds)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert stalls.period == 5
+    assert peak < 50e6
