@@ -2,7 +2,12 @@
 
 import signal
 
+import hypothesis
 import pytest
+
+# A busy machine is no failure; pytest-timeout ends what hangs.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
 
 # A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would wait in vain.
 signal.signal(signal.SIGINT, signal.default_int_handler)

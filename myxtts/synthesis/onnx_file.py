@@ -16,7 +16,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.files import check_regular_file, read_regular_file
 
 GRAPH_FORMAT = "myxtts-graph-1"
 """Metadata entry `format` of every file; raised when names or meanings of inputs and outputs change."""
@@ -56,6 +56,9 @@ def read_model(path: Path, inputs: Collection[str], outputs: Collection[str], sh
         sha256: hash of the content, if it is known.
     """
     try:
+        check_regular_file(path)
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise VoiceError(f"{path} has {size:,} bytes; expected {LARGEST_FILE:,} at most.")
         content = read_regular_file(path, LARGEST_FILE)
     except OSError as error:
         raise VoiceError(
