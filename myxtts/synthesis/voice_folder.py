@@ -202,6 +202,10 @@ def check_description(description: VoiceDescription) -> None:
         )
     if description.training_split is not None:
         description.training_split.check()
+    if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):
+        raise VoiceError(
+            f"voice.json must give the hash of a neural vocoder, and none of Griffin-Lim. Received: {description.vocoder}."
+        )
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
             f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
