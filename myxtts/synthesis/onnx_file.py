@@ -24,6 +24,10 @@ LARGEST_FILE = 1 << 30
 MOST_NODES = 20_000
 MOST_CONSTANT_VALUES = 4096
 """Values of one constant that is not a float: shapes, axes, slice limits."""
+LARGEST_SIZE = 1 << 17
+"""Of an integer constant: a size, an axis or a limit. A larger one would ask for gigabytes."""
+TO_THE_END = np.iinfo(np.int64).max
+"""The limit of slices that reach to the end."""
 OPSETS = range(17, 24)
 IR_VERSIONS = range(8, 14)
 # fmt: off
@@ -185,6 +189,10 @@ def _problem_of_tensor(tensor: TensorProto) -> str | None:
     item_bytes = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize
     if any(size < 0 for size in tensor.dims) or len(tensor.dims) > 4 or len(tensor.raw_data) != count * item_bytes:
         return f"has {len(tensor.raw_data):,} bytes, which do not fit its shape {list(tensor.dims)!r:.80}"
-    if tensor.data_type not in _FLOATS:
-        return None if count <= MOST_CONSTANT_VALUES else "is too large for a constant"
+    if tensor.data_type not in _FLOATS and count > MOST_CONSTANT_VALUES:
+        return "is too large for a constant"
+    if tensor.data_type == TensorProto.INT64:
+        values = numpy_helper.to_array(tensor)
+        is_size = (values >= -LARGEST_SIZE) & (values <= LARGEST_SIZE) | (values == TO_THE_END)
+        return None if is_size.all() else f"has sizes beyond {LARGEST_SIZE:,}"
     return None if np.isfinite(numpy_helper.to_array(tensor)).all() else "holds values that are not finite numbers"

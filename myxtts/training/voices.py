@@ -50,7 +50,7 @@ SENTENCES = {
 
 def speak_samples(voice_folder: Path, out: Path, step: int, logbook: Logbook | None = None) -> list[Path]:
     """Speak the fixed sentences of every language of a voice into `out`, by its own speaker where it has several."""
-    voice = Voice.load(voice_folder)
+    voice = Voice.load(voice_folder, threads=1)  # the other cores are for training
     written = []
     for language in voice.languages:
         for number, sentence in enumerate(SENTENCES.get(language.split("-")[0], ())):
