@@ -156,7 +156,7 @@ def _tensorflow_speaker(voice: Voice, folder: Path, texts: list[str]) -> Callabl
         durations = voice.engine.encode(ids, sampling).frames[np.newaxis].astype(np.int32)
         noise = noise_of(0, 0, int(durations.sum()), voice.mel.n_mels)[np.newaxis]
         given = tf.constant([ids]), tf.constant(durations), tf.constant(noise)
-        calls.append((text, tf.function(speak, autograph=False), given))
+        calls.append((text, tf.function(speak, autograph=False).get_concrete_function(*given), given))
         frames += noise.shape[1]
 
     def speak_all() -> float:

@@ -2,6 +2,7 @@
 
 import signal
 
+import hypothesis
 import pytest
 from hypothesis import settings
 

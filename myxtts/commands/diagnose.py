@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+
 from myxtts.commands.config_flags import add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report

@@ -175,7 +175,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
                 speaker.save(arguments.save_speaker)
                 report = sys.stdout if destination is None else destination.report_stream
                 report.write(f"speaker: {printable(arguments.save_speaker)}\n")
-            if destination is None:
+            if destination is None or text is None:
                 return 0
             return _speak(voice, text, _speech_options(arguments, speaker), destination, start_up_seconds)
 

@@ -52,7 +52,9 @@ class Graph:
         is_narrow = self._initializers[name].data_type == TensorProto.FLOAT16
         return widened if is_narrow else name
 
-    def constant(self, values: float | Sequence[float] | np.ndarray, number_type: type = np.float32) -> str:
+    def constant(
+        self, values: float | np.floating | Sequence[float] | np.ndarray, number_type: type = np.float32
+    ) -> str:
         """A constant of the graph itself; equal ones are stored once."""
         array = np.asarray(values, number_type)
         key = (array.dtype.str, array.shape, array.tobytes())

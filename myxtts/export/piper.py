@@ -20,15 +20,19 @@ from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import GriffinLimGraph
 from myxtts.export.networks import add_speech
 from myxtts.runtime.atomic import cause_of, replacing_folder
-from myxtts.synthesis.engine import load_engine
+from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language
 from myxtts.synthesis.voice_folder import (
     GRIFFIN_LIM,
     LICENSE_NAME,
+    REFERENCES,
     SPEAKER_INPUT,
+    SPEAKER_MODEL_NAME,
+    VECTORS,
     VoiceDescription,
     license_file,
     read_weights,
+    speaker_vectors_of,
 )
 from myxtts.text.pauses import WORD_BOUNDARY
 from myxtts.text.phonemes import resolve_language
@@ -154,7 +158,11 @@ def _lexicon(description: VoiceDescription, language: str, words: Iterable[str])
 def _read(voice: Path, language: str | None) -> tuple[VoiceDescription, bytes]:
     description, weights = read_weights(voice)
     language = check_language(language, description.languages)
-    _, vectors = load_engine(voice, description)
+    vectors = None
+    if description.model_spec().has_speakers:
+        vectors = speaker_vectors_of(
+            weights_of(read_model(voice / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,))), description
+        )
     metadata = {
         "model_type": "vits",
         "comment": "piper",

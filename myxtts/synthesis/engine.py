@@ -22,10 +22,10 @@ from myxtts.synthesis.voice_folder import (
     REFERENCES,
     SPEAKER_INPUT,
     SPEAKER_MODEL_NAME,
-    SPEAKER_VECTORS,
     VECTORS,
     VOICE_MODEL_NAME,
     VoiceDescription,
+    speaker_vectors_of,
     voice_tensors,
 )
 
@@ -101,13 +101,7 @@ def load_engine(
     if not description.model_spec().has_speakers:
         return Engine(encoder, decoder, None, longest), None
     model = read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,))
-    vectors = weights_of(model).get(SPEAKER_VECTORS)
-    expected = (len(description.speakers), description.model_spec().speaker_channels)
-    if vectors is None or vectors.shape != expected:
-        found = None if vectors is None else vectors.shape
-        raise VoiceError(
-            f"{folder / SPEAKER_MODEL_NAME} has speaker vectors {found}; expected {expected}. Export it again."
-        )
+    vectors = speaker_vectors_of(weights_of(model), description)
     return Engine(encoder, decoder, Session(model, threads), longest), vectors
 
 

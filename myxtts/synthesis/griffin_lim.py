@@ -19,6 +19,8 @@ TINY = np.float32(1e-8)
 LOUDEST = np.float32(8.0)
 """No sound within full scale has a larger log-mel; larger predictions must not overflow."""
 LEAST_COVERAGE = np.float32(1e-3)
+FRAMES_AT_ONCE = 32
+"""Frames transformed together: their spectra stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,7 @@ class GriffinLim:
         self.spec = spec
         self.settings = settings or GriffinLimSettings()
         self._window = analysis_window(spec)
-        self._filterbank = mel_filterbank(spec)
-        weight = self._filterbank.sum(axis=1)
-        # A frequency outside every band (above f_max, the 0 Hz bin) stays silent: its correction is 0.
-        self._back = (self._filterbank / (weight + TINY)[:, None]).T.copy()
+        self._bands = _Bands(mel_filterbank(spec))
         self._hops_per_frame = -(-spec.n_fft // spec.hop_length)
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
@@ -71,14 +70,14 @@ class GriffinLim:
 
     def _spread(self, bands: np.ndarray) -> np.ndarray:
         """A first guess of the magnitudes (frames, bins) whose mel is `bands`."""
-        magnitude = bands @ self._back
+        magnitude = self._bands.spread(bands)
         for _ in range(self.settings.spread_iterations):
             magnitude *= self._correction(magnitude, bands)
         return magnitude
 
     def _correction(self, magnitude: np.ndarray, bands: np.ndarray) -> np.ndarray:
         """Factor of each frequency that brings the mel of `magnitude` nearer to `bands`."""
-        return (bands / (magnitude @ self._filterbank + TINY)) @ self._back
+        return self._bands.spread(bands / (self._bands.sum(magnitude) + TINY))
 
     def _sound(self, spectrum: np.ndarray) -> np.ndarray:
         """Overlapping sum of the inverse transforms, not yet divided by the sum of the windows."""
@@ -96,4 +95,44 @@ class GriffinLim:
     def _transform(self, samples: np.ndarray, count: int) -> np.ndarray:
         """The spectra (count, bins) of overlapping frames."""
         frames = np.lib.stride_tricks.sliding_window_view(samples, self.spec.n_fft)[:: self.spec.hop_length]
-        return np.fft.rfft(frames[:count] * self._window)
+        spectra = np.empty((count, 1 + self.spec.n_fft // 2), np.complex64)
+        for start in range(0, count, FRAMES_AT_ONCE):
+            block = slice(start, min(start + FRAMES_AT_ONCE, count))
+            spectra[block] = np.fft.rfft(frames[block] * self._window)
+        return spectra
+
+
+class _Bands:
+    """Products with the filterbank and back. Triangles overlap only their neighbors, so a frequency is in two bands at most.
+
+    Matrix products of this size make BLAS start threads, whose waiting for each other took six times the processor time.
+    """
+
+    def __init__(self, filterbank: np.ndarray):
+        """`filterbank` (bins, n_mels)."""
+        bins, self._n_mels = filterbank.shape
+        lower = np.where(filterbank.any(axis=1), (filterbank > 0).argmax(axis=1), 0)
+        self._lower = np.maximum.accumulate(np.minimum(lower, max(0, self._n_mels - 2)))
+        self._upper = np.minimum(self._lower + 1, self._n_mels - 1)
+        index = np.arange(bins)
+        self._lower_weight = filterbank[index, self._lower]
+        self._upper_weight = np.where(self._upper > self._lower, filterbank[index, self._upper], np.float32(0))
+        # A frequency outside every band (above f_max, the 0 Hz bin) stays silent: it gets nothing back.
+        total = self._lower_weight + self._upper_weight + TINY
+        self._lower_back, self._upper_back = self._lower_weight / total, self._upper_weight / total
+        self._touched, self._starts = np.unique(self._lower, return_index=True)
+
+    def sum(self, magnitude: np.ndarray) -> np.ndarray:
+        """Magnitudes (frames, bins) → bands (frames, n_mels): the product with the filterbank."""
+        bands = np.zeros((len(magnitude), self._n_mels), np.float32)
+        bands[:, self._touched] += np.add.reduceat(magnitude * self._lower_weight, self._starts, axis=1)
+        upper = np.minimum(self._touched + 1, self._n_mels - 1)
+        bands[:, upper] += np.add.reduceat(magnitude * self._upper_weight, self._starts, axis=1)
+        return bands
+
+    def spread(self, bands: np.ndarray) -> np.ndarray:
+        """Bands (frames, n_mels) → frequencies (frames, bins): each the mean of its bands, by their weights there."""
+        return (
+            np.take(bands, self._lower, axis=1) * self._lower_back
+            + np.take(bands, self._upper, axis=1) * self._upper_back
+        )

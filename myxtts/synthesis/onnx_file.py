@@ -16,7 +16,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.files import check_regular_file, read_regular_file
 
 GRAPH_FORMAT = "myxtts-graph-1"
 """Metadata entry `format` of every file; raised when names or meanings of inputs and outputs change."""
@@ -24,6 +24,10 @@ LARGEST_FILE = 1 << 30
 MOST_NODES = 20_000
 MOST_CONSTANT_VALUES = 4096
 """Values of one constant that is not a float: shapes, axes, slice limits."""
+LARGEST_SIZE = 1 << 17
+"""Of an integer constant: a size, an axis or a limit. A larger one would ask for gigabytes."""
+TO_THE_END = np.iinfo(np.int64).max
+"""The limit of slices that reach to the end."""
 OPSETS = range(17, 24)
 IR_VERSIONS = range(8, 14)
 # fmt: off
@@ -56,6 +60,9 @@ def read_model(path: Path, inputs: Collection[str], outputs: Collection[str], sh
         sha256: hash of the content, if it is known.
     """
     try:
+        check_regular_file(path)
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise VoiceError(f"{path} has {size:,} bytes; expected {LARGEST_FILE:,} at most.")
         content = read_regular_file(path, LARGEST_FILE)
     except OSError as error:
         raise VoiceError(
@@ -182,6 +189,10 @@ def _problem_of_tensor(tensor: TensorProto) -> str | None:
     item_bytes = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize
     if any(size < 0 for size in tensor.dims) or len(tensor.dims) > 4 or len(tensor.raw_data) != count * item_bytes:
         return f"has {len(tensor.raw_data):,} bytes, which do not fit its shape {list(tensor.dims)!r:.80}"
-    if tensor.data_type not in _FLOATS:
-        return None if count <= MOST_CONSTANT_VALUES else "is too large for a constant"
+    if tensor.data_type not in _FLOATS and count > MOST_CONSTANT_VALUES:
+        return "is too large for a constant"
+    if tensor.data_type == TensorProto.INT64:
+        values = numpy_helper.to_array(tensor)
+        is_size = (values >= -LARGEST_SIZE) & (values <= LARGEST_SIZE) | (values == TO_THE_END)
+        return None if is_size.all() else f"has sizes beyond {LARGEST_SIZE:,}"
     return None if np.isfinite(numpy_helper.to_array(tensor)).all() else "holds values that are not finite numbers"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -201,6 +202,10 @@ def check_description(description: VoiceDescription) -> None:
         )
     if description.training_split is not None:
         description.training_split.check()
+    if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):
+        raise VoiceError(
+            f"voice.json must give the hash of a neural vocoder, and none of Griffin-Lim. Received: {description.vocoder}."
+        )
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
             f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
@@ -293,6 +298,18 @@ def read_weights(folder: str | Path) -> tuple[VoiceDescription, dict[str, np.nda
         weights |= weights_of(read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,)))
     weights.pop(SPEAKER_VECTORS, None)
     return description, weights
+
+
+def speaker_vectors_of(weights: Mapping[str, np.ndarray], description: VoiceDescription) -> np.ndarray:
+    """The vectors (speakers, speaker_channels) of the named speakers, from the weights of speaker.onnx."""
+    vectors = weights.get(SPEAKER_VECTORS)
+    expected = (len(description.speakers), description.model_spec().speaker_channels)
+    if vectors is None or vectors.shape != expected:
+        found = None if vectors is None else vectors.shape
+        raise VoiceError(
+            f"{SPEAKER_MODEL_NAME} has speaker vectors {found}; expected {expected}. Export the voice again."
+        )
+    return vectors
 
 
 def voice_tensors(description: VoiceDescription) -> tuple[tuple[str, ...], tuple[str, ...]]:

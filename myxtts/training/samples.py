@@ -27,7 +27,7 @@ SENTENCES = {
 
 def speak_samples(voice_folder: Path, out: Path, step: int, logbook: Logbook | None = None) -> list[Path]:
     """Speak the fixed sentences of every language of a voice into the folder `out`; returns the files."""
-    voice = Voice.load(voice_folder)
+    voice = Voice.load(voice_folder, threads=1)  # the other cores are for training
     written = []
     for language in voice.languages:
         for index, sentence in enumerate(SENTENCES.get(language.split("-")[0], ())):

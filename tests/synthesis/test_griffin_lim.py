@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.audio.mel import MelSpec, mel_filterbank, mel_numpy
 from myxtts.config.config import DataConfig
-from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings
+from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings, _Bands
 
 SPEC = MelSpec(16000)
 
@@ -82,3 +82,15 @@ def test_any_mel_definition_is_vocoded(spec):
 
 def test_a_single_frame_is_no_sound():
     assert vocode(np.zeros((1, SPEC.n_mels), np.float32)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "spec", [SPEC, MelSpec.from_config(DataConfig(), 24000), MelSpec(8000, n_mels=1, f_max=4000.0)]
+)
+def test_sums_over_bands_are_products_with_the_filterbank(spec):
+    filterbank = mel_filterbank(spec)
+    magnitude = np.random.default_rng(0).random((5, len(filterbank)), np.float32)
+    np.testing.assert_allclose(_Bands(filterbank).sum(magnitude), magnitude @ filterbank, rtol=1e-4, atol=1e-6)
+    back = filterbank / (filterbank.sum(axis=1) + 1e-8)[:, None]
+    bands = magnitude[:, : spec.n_mels]
+    np.testing.assert_allclose(_Bands(filterbank).spread(bands), bands @ back.T, rtol=1e-4, atol=1e-6)

@@ -104,6 +104,12 @@ def large_constant(model):
     model.graph.initializer.append(numpy_helper.from_array(np.zeros(5000, np.int64), "x"))
 
 
+def huge_padding(model):
+    padding = next(node for node in model.graph.node if node.op_type == "Pad")
+    tensor = next(each for each in model.graph.initializer if each.name == padding.input[1])
+    tensor.raw_data = np.array([1 << 30, 0, 1, 0]).tobytes()
+
+
 def other_format(model):
     helper.set_model_props(model, {"format": "\x1b[31mred"})
 
@@ -143,7 +149,7 @@ def contradicting_shapes(model):
     [
         external_data, hidden_external_data, unknown_operator, custom_operator, foreign_domain, function, nested_loop,
         operator_in_the_loop, weights_in_the_loop, tensor_attribute, huge_shape, negative_shape, not_finite, text_tensor,
-        large_constant, other_format, other_inputs, other_opset, sparse_weights, too_many_nodes,
+        large_constant, huge_padding, other_format, other_inputs, other_opset, sparse_weights, too_many_nodes,
     ],
 )  # fmt: skip
 def test_a_hostile_file_is_refused_before_a_session_is_made(folder, change, damage, monkeypatch):
@@ -174,7 +180,7 @@ def test_a_missing_cut_off_or_enormous_file_and_a_pipe_are_refused(folder, tmp_p
     for name, message in [
         ("no", "No such file"),
         ("cut", "cut off"),
-        ("huge", "larger than 1 GiB"),
+        ("huge", "expected 1,073,741,824 at most"),
         ("pipe", "a pipe"),
     ]:
         with pytest.raises(VoiceError, match=message):

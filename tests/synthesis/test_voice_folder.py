@@ -97,6 +97,9 @@ def test_a_newer_format_asks_for_an_update(voice):
         {"defaults": {"steps": 0}},
         {"defaults": {"steps": 10**9}},
         {"format_version": "1"},
+        {"vocoder": {"name": "neural"}},
+        {"vocoder": {"name": "griffin-lim", "sha256": "0" * 64}},
+        {"vocoder": {"name": "../neural", "sha256": "0" * 64}},
     ],
 )
 def test_a_description_that_contradicts_itself_is_refused_before_a_network_is_built(voice, changes):
