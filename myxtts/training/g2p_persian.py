@@ -1,11 +1,12 @@
 """Examples for the Persian letter tagger from public sources: sentences with phonemes, word lists, and raw sentences.
 
-The folder is laid out as follows (all sources are MIT or CC0):
+The folder is laid out as follows (sources are MIT or CC0 where nothing else is said):
 
     ge2pe/FarsDat.csv             sentences with phonemes and ezafe marks, github.com/Sharif-SLPL/GE2PE
     ipa-dict-fa.txt               words with IPA, github.com/open-dict-data/ipa-dict (data/fa.txt)
     common-voice/*.txt            raw sentences, github.com/common-voice/common-voice (server/data/fa)
     homorich-homographs.json      homographs with their readings and sentences, github.com/MahtaFetrat/HomoRich-G2P-Persian
+    lilak-lexicon.txt             optional: words with parts of speech, github.com/b00f/lilak (src/data/lexicon; Apache 2.0)
 
 Raw sentences get the readings of their words from FarsDat, else from espeak-ng. A letter whose phonemes are uncertain and a word
 whose ezafe is uncertain have no label. GE2PE's Kasre and Homograph sets are for testing and are not read here.
@@ -18,7 +19,7 @@ import csv
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from myxtts.text.homographs import Reading as HomographReading
 from myxtts.text.inventory import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian import ZWNJ
-from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, read_line
+from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line
 from myxtts.training.g2p_alignment import Aligner
 
 _FARSDAT = str.maketrans(
@@ -438,3 +439,31 @@ def build_homograph_readings(
         if len(aligned) > 1 and reader.certain_reading(word) is None:
             readings[word] = [HomographReading(phonemes, "") for phonemes in sorted(aligned)]
     return readings
+
+
+_CLASSES = {
+    "verb": "v", "noun_singular": "n", "noun_plural": "N", "adjective": "a", "adverb": "d", "pronoun": "p", "numeral": "u",
+    "adposition": "r", "conjunction": "c", "adjective_comparative": "A", "adjective_superlative": "S",
+}  # fmt: skip
+
+
+def read_classes(path: Path) -> dict[str, str]:
+    """Lilak: word → its parts of speech, one letter each; empty if the file is missing."""
+    if not path.is_file():
+        return {}
+    classes: dict[str, set[str]] = defaultdict(set)
+    for row in path.read_text(encoding="utf-8").splitlines():
+        word, _, rest = row.partition(",")
+        line = read_line(word)
+        if len(line.words) == 1 and not row.startswith("#"):
+            classes[line.letters].add(_CLASSES.get(rest.partition(",")[0], "o"))
+    return {word: "".join(sorted(letters)) for word, letters in classes.items()}
+
+
+def word_examples(readings: Mapping[str, Reading | None]) -> list[Example]:
+    """Single words as examples; their ezafe is unknown."""
+    return [
+        Example(Line(word, (0,) * len(word), (Word(0, len(word)),)), reading, (UNKNOWN,))
+        for word, reading in readings.items()
+        if reading is not None
+    ]
