@@ -196,7 +196,7 @@ def find_cache(
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never looked at are opened."""
     config = with_prepared_language(config, data_folder, announce)
-    front_end = build_front_end(config.text_symbols, config.lexicon)
+    front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
     shared = locate_shared_cache(config, data_folder, front_end)
     try:
         with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:

@@ -88,7 +88,7 @@ def prepare_corpus(
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
     config = with_prepared_language(config, folder, announce)
-    front_end = build_front_end(config.text_symbols, config.lexicon)
+    front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
     _announce_all(letters_notices(config.text_symbols, front_end.kind), announce)
     shared = None if retry else locate_shared_cache(config, folder, front_end)
     outcome = unchanged_outcome(shared) if shared is not None else None

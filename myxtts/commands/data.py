@@ -32,7 +32,7 @@ DATA_OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "--cache-dir": ("cache_dir", None, "where prepared clips are kept"),
     "--val-data": ("val_data", None, "folder of validation recordings"),
     "--language": ("language", language_code, "language of clips whose metadata names none: fa, Persian, … (en)"),
-    "--text-symbols": ("text_symbols", None, "auto, phonemes or graphemes"),
+    "--text-symbols": ("text_symbols", None, "auto, phonemes, espeak or graphemes"),
     "--lexicon": ("lexicon", None, "file of word<TAB>phonemes lines"),
     "--sample-rate": (
         "sample_rate",

@@ -53,9 +53,9 @@ class DataConfig:
     """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
     language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
     """Language of clips whose metadata names none. Null: that of init_from, or the one that the corpus was prepared in, or en."""
-    text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
-    graphemes."""
+    text_symbols: Literal["auto", "phonemes", "espeak", "graphemes"] = "auto"
+    """Phonemes of English and Persian come from our own G2P, of other languages from espeak-ng (the extra `phonemes`, GPL);
+    espeak: all from espeak-ng. Auto: those of init_from; otherwise phonemes where possible, or graphemes."""
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"

@@ -8,7 +8,7 @@ for the homographs.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,8 +43,10 @@ ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
 """Examples of a source that are drawn in an epoch; of other sources all."""
 _GOLD_REPEATS = 2
-EZAFE_WEIGHT, EZAFE_THRESHOLD = 1.0, 0.0
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.0, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
+_USUAL_SENTENCES = 12
+"""Raw sentences per homograph."""
 _VARIANT_WEIGHT = 0.3
 """Of a second pronunciation in CMUdict."""
 _RAREST_ENGLISH_CHUNK = 5
@@ -100,7 +102,7 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
         listed_words=g2p_persian.word_examples(reader.read_many(sorted(set(classes) - seen))),
         classes=classes,
         allowed=dict(allowed),
-        lexicon=g2p_persian.build_lexicon(reader),
+        lexicon=g2p_persian.build_lexicon(reader, [*raw, *(sentence.text for sentence in sentences)]),
         homograph_readings=g2p_persian.build_homograph_readings(homographs, reader),
     )
 
@@ -119,10 +121,31 @@ def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
 
 
 def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:
-    """The homograph model from HomoRich's sentences."""
+    """The homograph model from HomoRich's sentences, and from raw sentences with the usual reading.
+
+    HomoRich has as many sentences for a rare reading as for the usual one; the raw sentences restore what is usual.
+    """
     homographs = g2p_persian.read_homographs(folder / "homorich-homographs.json")
-    sentences = persian_homograph_examples(homographs, examples.homograph_readings)
-    return train_homographs(sentences, examples.homograph_readings)
+    readings = examples.homograph_readings
+    sentences = persian_homograph_examples(homographs, readings)
+    usual = usual_homograph_examples([example.line for example in examples.raw], readings)
+    return train_homographs([*sentences, *usual], readings)
+
+
+def usual_homograph_examples(
+    lines: Iterable[Line], readings: Mapping[str, Sequence[Reading]]
+) -> list[HomographExample]:
+    """Raw sentences with homographs in the reading that espeak-ng gives them, which is the most frequent one."""
+    default = g2p_persian.usual_readings(readings)
+    examples = []
+    counts: Counter[str] = Counter()
+    for line in lines:
+        items = tuple(item for item, _ in words_and_pauses(line))
+        for index, item in enumerate(items):
+            if item in default and counts[item] < _USUAL_SENTENCES:
+                counts[item] += 1
+                examples.append(HomographExample(items, index, default[item]))
+    return examples
 
 
 def train_persian_tagger(

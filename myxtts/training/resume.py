@@ -11,6 +11,7 @@ from typing import Any
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
+from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import (
     Checkpoint,
     best_state,
@@ -65,8 +66,9 @@ def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         for name, value in now[part].items()
         if name not in FREE_OF_SPEC and name in before[part] and before[part][name] != value
     ]
-    if before["front_end"]["kind"] != now["front_end"]["kind"]:
-        found.append(Change("spelling", before["front_end"]["kind"], now["front_end"]["kind"]))
+    spelling_before, spelling_now = text_symbols_of(before["front_end"]), text_symbols_of(now["front_end"])
+    if spelling_before != spelling_now:
+        found.append(Change("spelling", spelling_before, spelling_now))
     if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
         found.append(Change("number of speakers", len(before["speakers"]), len(now["speakers"])))
     lines = [str(change) for change in found]
