@@ -79,7 +79,7 @@ class PersianG2P:
         return self.lexicon.get(letters)
 
     def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
-        """Whether each word has an ezafe. Written marks decide; before a pause there is none.
+        """Whether each word has an ezafe. Written marks decide; before a pause and on verbs with می there is none.
 
         Args:
             ends: the tagger's end scores, (letters,).
@@ -92,7 +92,8 @@ class PersianG2P:
             marks = line.marks[word.end - 1]
             is_marked = bool(marks & (1 << KASRA | 1 << HAMZA))
             is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
-            decisions.append(is_marked or (not is_last and score > self.tagger.extra["ezafe_threshold"]))
+            is_possible = not is_last and not _VERB_PREFIX.match(line.text_of(word))
+            decisions.append(is_marked or (is_possible and score > self.tagger.extra["ezafe_threshold"]))
         return decisions
 
 

@@ -112,7 +112,20 @@ def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2P
     examples = prepare_persian(folder, report)
     ezafe = train_persian_ezafe(examples)
     tagger = train_persian_tagger(examples, ezafe, settings, report)
-    return G2PModel(tagger, examples.lexicon, train_persian_homographs(folder, examples), ezafe)
+    lexicon = exceptions_to(tagger, examples.words) | examples.lexicon
+    return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
+
+
+def exceptions_to(tagger: LetterTagger, words: Iterable[Example]) -> dict[str, str]:
+    """word → phonemes, for the words that the tagger reads otherwise than it was taught."""
+    exceptions = {}
+    for example in words:
+        letters = example.line.letters
+        scores, _ = tagger.run(tagger.encode(letters))
+        taught = "".join(chunk or "" for chunk in example.chunks)
+        if taught != "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1)):
+            exceptions[letters] = taught
+    return exceptions
 
 
 def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
