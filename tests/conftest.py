@@ -2,7 +2,6 @@
 
 import signal
 
-import hypothesis
 import pytest
 from hypothesis import settings
 

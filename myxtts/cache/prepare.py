@@ -72,7 +72,7 @@ def prepare_cache(
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
     data = with_prepared_language(data, folder, announce)
-    front_end = build_front_end(data.text_symbols, data.lexicon)
+    front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
     _announce_all(letters_notices(data.text_symbols, front_end.kind), announce)
     corpus = read_corpus(data, folder)
     _announce_all(corpus.notices, announce)

@@ -106,7 +106,7 @@ def open_recordings(
     sample_rate = most_frequent_rate(rates) if config.sample_rate == "auto" else config.sample_rate
     _refuse_undecodable([one for one in source.utterances if not _is_decodable(one.path, sample_rate)], sample_rate)
     mel = MelSpec.from_config(config, sample_rate)
-    front_end = build_front_end(config.text_symbols, config.lexicon)
+    front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
     with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
         texts = phonemize_texts(source.utterances, range(len(source.utterances)), pool, progress)
         failures = dict(texts.failures)

@@ -99,7 +99,7 @@ def find_cache(
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never probed are opened."""
     config = with_prepared_language(config, data_folder, announce)
-    front_end = build_front_end(config.text_symbols, config.lexicon)
+    front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
     corpus = read_corpus(config, data_folder)
     shared = locate_shared_cache(config, corpus, front_end)
     try:

@@ -56,11 +56,11 @@ class DataConfig:
     language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
     """Language of clips whose metadata names none, by code or name. Null: that of init_from, or the one that the corpus was
     prepared with, or en."""
-    text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Symbols of the texts; phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra
-    is installed, or graphemes."""
+    text_symbols: Literal["auto", "phonemes", "espeak", "graphemes"] = "auto"
+    """Symbols of the texts. Phonemes of English and Persian come from our own G2P, those of other languages from espeak-ng (the
+    extra `phonemes`, GPL); espeak: all from espeak-ng. Auto: those of init_from; otherwise phonemes where possible, or graphemes."""
     lexicon: str | None = None
-    """Text file of `word<TAB>phonemes` lines; they take precedence over espeak-ng."""
+    """Text file of `word<TAB>phonemes` lines; they take precedence over the G2P and espeak-ng."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
     """Sample rate of the voice in Hz; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for
     recordings at 22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""

@@ -84,8 +84,8 @@ def check_language(language: str | None, languages: Sequence[str]) -> str:
 
 
 def check_front_end(front_end: FrontEnd) -> None:
-    """Raise a `TextError` if a voice needs phonemes and espeak-ng is not installed or cannot be loaded."""
-    if front_end.kind != "phonemes":
+    """Raise a `TextError` if a voice needs espeak-ng and it is not installed or cannot be loaded."""
+    if front_end.kind != "phonemes" or front_end.phonemizer == "myxtts":
         return
     if not phonemes.is_installed():
         raise TextError(

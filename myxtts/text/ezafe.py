@@ -1,4 +1,4 @@
-"""The ezafe by the words around it: a log-linear model with hashed features of words, endings and beginnings.
+"""The ezafe by the words around it: a log-linear model with hashed features of words, their classes, endings and beginnings.
 
 It complements the end scores of the letter tagger: it is certain about frequent words, the tagger about their context.
 """
@@ -6,30 +6,45 @@ It complements the end scores of the letter tagger: it is certain about frequent
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import PAUSE, Line
 
 TABLE_SIZE = 1 << 18
 _EDGE = "|"
+_ENDINGS = ("های", "ها", "ی", f"{ZWNJ}ای", f"{ZWNJ}اش", "ش", "م", "ت", "ان", f"{ZWNJ}ام", "تر", "ترین")
 
 
 @dataclass(frozen=True)
 class EzafeModel:
-    """Hashed weights, (TABLE_SIZE,) int8 times `scale`."""
+    """Hashed weights, (TABLE_SIZE,) int8 times `scale`, and the class (part of speech) of the words that have one."""
 
     table: np.ndarray
     scale: float
+    classes: Mapping[str, str]
 
     def scores(self, line: Line) -> np.ndarray:
         """Log odds of an ezafe after each word, (words,)."""
-        slots = np.array([ezafe_slots(line, index) for index in range(len(line.words))])
+        slots = np.array([ezafe_slots(line, index, self.classes) for index in range(len(line.words))])
         return self.table[slots].astype(np.int32).sum(axis=1) * self.scale
 
 
-def ezafe_slots(line: Line, index: int) -> list[int]:
+def class_of(word: str, classes: Mapping[str, str]) -> str:
+    """The class of a word, or of its stem with the ending; `?` if neither is known."""
+    if word in classes:
+        return classes[word]
+    for ending in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem != word and stem.strip(ZWNJ) in classes:
+            return f"{classes[stem.strip(ZWNJ)]}-{ending}"
+    return "?"
+
+
+def ezafe_slots(line: Line, index: int, classes: Mapping[str, str]) -> list[int]:
     """Places of the table whose weights are summed for a word."""
 
     def at(place: int) -> str:
@@ -51,5 +66,13 @@ def ezafe_slots(line: Line, index: int) -> list[int]:
         features += [
             f"ws{size}{word[-size:]}", f"wp{size}{word[:size]}", f"ns{size}{after[-size:]}", f"np{size}{after[:size]}",
             f"ps{size}{before[-size:]}",
+        ]  # fmt: skip
+    if classes:
+        own, next_class, second_class = (class_of(each, classes) for each in (word, after, second))
+        previous = class_of(before, classes)
+        features += [
+            f"A{own}", f"B{next_class}", f"AB{own}_{next_class}", f"ABC{own}_{next_class}_{second_class}", f"D{previous}",
+            f"DAB{previous}_{own}_{next_class}", f"wB{word}_{next_class}", f"An{own}_{after}", f"BC{next_class}_{second_class}",
+            f"AsB{word[-2:]}_{own}_{next_class}",
         ]  # fmt: skip
     return [zlib.crc32(feature.encode()) % TABLE_SIZE for feature in features]

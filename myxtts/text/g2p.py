@@ -24,6 +24,7 @@ from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
 from myxtts.text.phonemes import READABLE_SIGNS, is_foreign
 
 MODEL_FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
+LANGUAGES = ("en", "fa")
 _CODES = {"en": "en", "en-us": "en", "fa": "fa"}
 """Languages that are read here. Other varieties of English have other sounds."""
 

@@ -106,4 +106,4 @@ def one_primary_stress(scores: np.ndarray, tags: Sequence[str]) -> list[str]:
     best = plain.argmax(axis=-1)
     if np.isfinite(gain[place]):
         best[place] = int(stressed[place].argmax())
-    return [tags[tag] for tag in best]
+    return [tags[int(tag)] for tag in best]

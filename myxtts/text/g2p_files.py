@@ -31,16 +31,19 @@ class G2PModel(NamedTuple):
 
 def save_model(path: str | Path, model: G2PModel) -> None:
     """Write a model; the same model always gives the same arrays."""
-    lexicon = "\n".join(f"{word}\t{phonemes}" for word, phonemes in sorted(model.lexicon.items()))
     readings = {word: [list(reading) for reading in each] for word, each in sorted(model.homographs.readings.items())}
     arrays = pack_tagger(model.tagger) | {
-        "lexicon": _bytes_array(lexicon),
+        "lexicon": _bytes_array(_rows_of(model.lexicon)),
         "homograph_readings": _bytes_array(json.dumps(readings, ensure_ascii=False)),
         "homograph_table": model.homographs.table,
         "homograph_scale": np.array(model.homographs.scale, np.float32),
     }
     if model.ezafe is not None:
-        arrays |= {"ezafe_table": model.ezafe.table, "ezafe_scale": np.array(model.ezafe.scale, np.float32)}
+        arrays |= {
+            "ezafe_table": model.ezafe.table,
+            "ezafe_scale": np.array(model.ezafe.scale, np.float32),
+            "ezafe_classes": _bytes_array(_rows_of(model.ezafe.classes)),
+        }
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_atomically(path, content.getvalue())
@@ -51,7 +54,6 @@ def load_model(path: str | Path) -> G2PModel:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        rows = (row.partition("\t") for row in _text(arrays["lexicon"]).splitlines())
         readings = {
             word: [Reading(*each) for each in listed]
             for word, listed in json.loads(_text(arrays["homograph_readings"])).items()
@@ -61,8 +63,9 @@ def load_model(path: str | Path) -> G2PModel:
         )
         ezafe = None
         if "ezafe_table" in arrays:
-            ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]))
-        return G2PModel(unpack_tagger(arrays), {word: phonemes for word, _, phonemes in rows}, homographs, ezafe)
+            classes = _from_rows(arrays["ezafe_classes"])
+            ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]), classes)
+        return G2PModel(unpack_tagger(arrays), _from_rows(arrays["lexicon"]), homographs, ezafe)
     except (OSError, EOFError, KeyError, ValueError, TypeError) as error:
         raise TextError(f"{path} is not a pronunciation model of this version ({error}).") from error
 
@@ -72,6 +75,14 @@ def _table(arrays: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray
     if table.shape != (size,) or table.dtype != np.int8:
         raise ValueError(f"{name} of shape {table.shape}")
     return table
+
+
+def _rows_of(words: Mapping[str, str]) -> str:
+    return "\n".join(f"{word}\t{value}" for word, value in sorted(words.items()))
+
+
+def _from_rows(array: np.ndarray) -> dict[str, str]:
+    return {word: value for word, _, value in (row.partition("\t") for row in _text(array).splitlines())}
 
 
 def _bytes_array(text: str) -> np.ndarray:

@@ -12,7 +12,18 @@ from myxtts.text.ezafe import EzafeModel
 from myxtts.text.homographs import HomographModel
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian import ZWNJ
-from myxtts.text.persian_letters import AFFRICATES, HAMZA, KASRA, MARKS, PAUSE, VOWELS, Line, add_ezafe, read_line
+from myxtts.text.persian_letters import (
+    AFFRICATES,
+    HAMZA,
+    KASRA,
+    MARKS,
+    PAUSE,
+    TANVIN,
+    VOWELS,
+    Line,
+    add_ezafe,
+    read_line,
+)
 
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
 _CLITIC = re.compile(rf"{ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
@@ -49,11 +60,14 @@ class PersianG2P:
         readings = []
         for index, word in enumerate(line.words):
             letters = line.text_of(word)
-            has_marks = any(line.marks[word.start : word.end])
-            phonemes = self._listed(words, index, letters) if not has_marks else None
+            marks = line.marks[word.start : word.end]
+            has_tanvin = bool(marks[-1] & 1 << TANVIN)
+            phonemes = self._listed(words, index, letters) if has_tanvin or not any(marks) else None
             if phonemes is None:
                 phonemes = "".join(self.tagger.tags[tag] for tag in best[word.start : word.end])
-            if has_ezafe[index]:
+            if has_tanvin and not phonemes.endswith("æn"):
+                phonemes = phonemes.rstrip("ɑæ") + "æn"
+            if has_ezafe[index] and not _ends_in_ezafe(letters, phonemes):
                 phonemes = add_ezafe(phonemes)
             readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe[index])))
         return readings
@@ -65,7 +79,7 @@ class PersianG2P:
         return self.lexicon.get(letters)
 
     def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
-        """Whether each word has an ezafe. Written marks decide; before a pause there is none.
+        """Whether each word has an ezafe. Written marks decide; before a pause and on verbs with می there is none.
 
         Args:
             ends: the tagger's end scores, (letters,).
@@ -78,8 +92,14 @@ class PersianG2P:
             marks = line.marks[word.end - 1]
             is_marked = bool(marks & (1 << KASRA | 1 << HAMZA))
             is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
-            decisions.append(is_marked or (not is_last and score > self.tagger.extra["ezafe_threshold"]))
+            is_possible = not is_last and not _VERB_PREFIX.match(line.text_of(word))
+            decisions.append(is_marked or (is_possible and score > self.tagger.extra["ezafe_threshold"]))
         return decisions
+
+
+def _ends_in_ezafe(letters: str, phonemes: str) -> bool:
+    """Whether a reading has a final -e that no letter writes (مثل mesle), or one with a written glide (برای)."""
+    return phonemes.endswith("je") if letters[-1] == "ی" else phonemes.endswith("e") and letters[-1] != "ه"
 
 
 def words_and_pauses(line: Line) -> list[tuple[str, int]]:

@@ -89,7 +89,7 @@ def pack_tagger(tagger: LetterTagger) -> dict[str, np.ndarray]:
         "extra": dict(tagger.extra),
     }
     text = json.dumps(description, ensure_ascii=False, sort_keys=True).encode()
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "description": np.frombuffer(text, np.uint8),
         "allowed": np.packbits(tagger.allowed, axis=-1),
     }

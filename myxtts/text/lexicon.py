@@ -47,6 +47,7 @@ def lexicon_key(word: str) -> str:
 
 def load_lexicon(path: str | Path) -> Lexicon:
     """Read a lexicon; every line that cannot be used is named in one error. `#` starts a comment line."""
+    content = b""
     try:
         content = read_regular_file(path, LARGEST_BYTES)
         text = content.decode("utf-8-sig")

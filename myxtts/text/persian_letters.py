@@ -14,7 +14,7 @@ BOUNDARY = " "
 ALPHABET = LETTERS + ZWNJ + PAUSE + BOUNDARY
 MARKS = "\u064e\u0650\u064f\u0651\u064b\u0652\u0654\u064d\u064c"
 """fatha, kasra, damma, shadda, fathatan, sukun, hamza above, kasratan, dammatan."""
-KASRA, HAMZA = MARKS.index("\u0650"), MARKS.index("\u0654")
+KASRA, HAMZA, TANVIN = MARKS.index("\u0650"), MARKS.index("\u0654"), MARKS.index("\u064b")
 
 AFFRICATES = {"ʧ": "tʃ", "ʤ": "dʒ"}
 """One symbol per phoneme inside the model, two in the inventory."""

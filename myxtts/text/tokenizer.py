@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from myxtts.errors import TextError
-from myxtts.text import phonemes
+from myxtts.text import g2p, phonemes
 from myxtts.text.lexicon import Lexicon, load_lexicon
 from myxtts.text.normalize import NORMALIZER_VERSION, normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY, Segmenter, is_sound, is_speakable
@@ -29,6 +29,8 @@ FRONT_END_VERSION = 1
 MOST_SYMBOLS = 65_536
 
 Kind = Literal["phonemes", "graphemes"]
+Phonemizer = Literal["espeak", "myxtts"]
+"""Who phonemizes: espeak-ng, or our own G2P for the languages that it covers and espeak-ng for others."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,29 @@ def _problem_of_symbols(symbols: Sequence[Any]) -> str | None:
     return None
 
 
-def resolve_kind(text_symbols: str) -> Kind:
-    """`auto` → phonemes where the extra is installed, else graphemes; `phonemes` without the extra is an error."""
+def resolve_kind(text_symbols: str, language: str = "en") -> Kind:
+    """`auto` → phonemes where our G2P covers the language or espeak-ng is installed, otherwise graphemes.
+
+    Phonemes that nothing can make are an error.
+    """
+    has_phonemes = phonemes.is_installed() or (text_symbols != "espeak" and g2p.covers(language))
     if text_symbols == "auto":
-        return "phonemes" if phonemes.is_installed() else "graphemes"
-    if text_symbols not in ("phonemes", "graphemes"):
-        raise TextError(f"text_symbols must be auto, phonemes or graphemes. Received: {text_symbols!r}.")
-    if text_symbols == "phonemes" and not phonemes.is_installed():
+        return "phonemes" if has_phonemes else "graphemes"
+    if text_symbols not in ("phonemes", "espeak", "graphemes"):
+        raise TextError(f"text_symbols must be auto, phonemes, espeak or graphemes. Received: {text_symbols!r}.")
+    if text_symbols != "graphemes" and not has_phonemes:
         raise TextError(
-            "text_symbols: phonemes needs espeak-ng, which is not installed. "
+            f"text_symbols: {text_symbols} needs espeak-ng for the language {language!r}, and it is not installed. "
             f"Run {phonemes.INSTALL_LINE} (GPL), or use text_symbols: graphemes."
         )
-    return text_symbols
+    return "graphemes" if text_symbols == "graphemes" else "phonemes"
+
+
+def text_symbols_of(front_end: Mapping[str, Any]) -> str:
+    """The setting `data.text_symbols` that gives the symbols of a saved front end again."""
+    if front_end["kind"] == "phonemes" and front_end.get("phonemizer", "espeak") == "espeak":
+        return "espeak"
+    return front_end["kind"]
 
 
 @dataclass(frozen=True)
@@ -104,8 +117,11 @@ class FrontEnd:
 
     kind: Kind
     lexicon: Lexicon | None = None
+    phonemizer: Phonemizer = "espeak"
 
     def __post_init__(self):
+        if self.phonemizer not in ("espeak", "myxtts"):
+            raise TextError(f"A phonemizer is espeak or myxtts. Received: {self.phonemizer!r:.100}.")
         if self.kind not in ("phonemes", "graphemes"):
             raise TextError(f"A front end spells phonemes or graphemes. Received: {self.kind!r}.")
         if self.kind == "graphemes" and self.lexicon:
@@ -118,7 +134,9 @@ class FrontEnd:
         """Each text normalised and spelled; every symbol is one character, a combining mark is a symbol of its own."""
         normalized = [normalize_text(text, language) for text in texts]
         if self.kind == "phonemes":
-            return [list(spelled) for spelled in phonemes.phonemize(normalized, language, self.lexicon)]
+            is_own = self.phonemizer == "myxtts" and g2p.covers(language)
+            phonemize = g2p.phonemize if is_own else phonemes.phonemize
+            return [list(spelled) for spelled in phonemize(normalized, language, self.lexicon)]
         segmenter = _grapheme_segmenter(language)
         speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes
         return [list(segmenter.spell(text, speak)) for text in normalized]
@@ -132,22 +150,26 @@ class FrontEnd:
             "num2words": importlib.metadata.version("num2words"),
             "unicode": unicodedata.unidata_version,
             "lexicon": self.lexicon.digest() if self.lexicon else None,
-            "espeak": _espeak_version() if self.kind == "phonemes" else None,
+            "espeak": _espeak_version() if self.kind == "phonemes" and self.phonemizer == "espeak" else None,
         }
+        if self.phonemizer == "myxtts":
+            parts["g2p"] = {code: g2p.model_digest(code) for code in g2p.LANGUAGES if g2p.covers(code)}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON (a voice carries its front end); `from_dict` reads it back."""
-        return {"kind": self.kind, "lexicon": dict(self.lexicon.entries) if self.lexicon else {}}
+        content: dict[str, Any] = {"kind": self.kind, "lexicon": dict(self.lexicon.entries) if self.lexicon else {}}
+        return content | ({"phonemizer": self.phonemizer} if self.kind == "phonemes" else {})
 
     @classmethod
     def from_dict(cls, content: Any) -> FrontEnd:
         """A front end from JSON that may come from a stranger."""
         lexicon = content.get("lexicon") if isinstance(content, dict) else None
         is_lexicon = isinstance(lexicon, dict) and all(isinstance(value, str) for value in lexicon.values())
-        if not is_lexicon or set(content) != {"kind", "lexicon"}:
+        if not is_lexicon or set(content) - {"phonemizer"} != {"kind", "lexicon"}:
             raise TextError(f"A front end has a kind and a lexicon (word: phonemes). Received: {content!r:.100}.")
-        return cls(kind=content["kind"], lexicon=Lexicon(lexicon) if lexicon else None)
+        phonemizer = content.get("phonemizer", "espeak")  # front ends of version 0.1 do not name it
+        return cls(content["kind"], Lexicon(lexicon) if lexicon else None, phonemizer)
 
 
 def _espeak_version() -> str:
@@ -168,9 +190,13 @@ def letters_notices(text_symbols: str, kind: Kind) -> tuple[str, ...]:
     )
 
 
-def build_front_end(text_symbols: str, lexicon: str | Path | None = None) -> FrontEnd:
-    """The front end that the configuration asks for (`data.text_symbols`, `data.lexicon`)."""
-    return FrontEnd(resolve_kind(text_symbols), load_lexicon(lexicon) if lexicon is not None else None)
+def build_front_end(text_symbols: str, lexicon: str | Path | None = None, language: str | None = None) -> FrontEnd:
+    """The front end that the configuration asks for (`data.text_symbols`, `data.lexicon`, `data.language`, default en)."""
+    language = language or "en"
+    kind = resolve_kind(text_symbols, language)
+    is_own = kind == "phonemes" and text_symbols != "espeak" and g2p.covers(language)
+    entries = load_lexicon(lexicon) if lexicon is not None else None
+    return FrontEnd(kind, entries, "myxtts" if is_own else "espeak")
 
 
 @functools.cache

@@ -98,8 +98,8 @@ def train_tagger(
         on_epoch: receives the averaged weights after each epoch.
     """
     generator = np.random.default_rng(settings.seed)
-    variables = {name: tf.Variable(value, name=name) for name, value in weights.items()}
-    average = {name: tf.Variable(value, trainable=False) for name, value in weights.items()}
+    variables = {name: tf.Variable(tf.constant(value), name=name) for name, value in weights.items()}
+    average = {name: tf.Variable(tf.constant(value), trainable=False) for name, value in weights.items()}
     optimizer = tf.keras.optimizers.AdamW(0.0, weight_decay=settings.weight_decay, global_clipnorm=1.0)
     optimizer.build(list(variables.values()))
     has_marks = "marks" in weights
@@ -127,7 +127,8 @@ def train_tagger(
             warmup = min(1.0, (done + 1) / (0.05 * total_steps + 1))
             optimizer.learning_rate.assign(settings.learning_rate * warmup * (0.02 + 0.98 * (1 - fraction)))
             decay = min(settings.ema_decay, (1 + done) / (10 + done))
-            losses.append(step(*batch, tf.constant(decay, tf.float32)))
+            rows, marks, tags, ends, weight = batch
+            losses.append(step(rows, marks, tags, ends, weight, tf.constant(decay, tf.float32)))
             done += 1
         seconds = time.perf_counter() - started
         report(f"epoch {epoch + 1}: loss {np.mean([float(loss) for loss in losses]):.4f}, {seconds:.0f} s")

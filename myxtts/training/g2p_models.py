@@ -1,13 +1,14 @@
 """Training of the two pronunciation models from their public sources to the file that is used at run time.
 
-Persian: first the labels that are certain; then the model labels the ezafe of the raw sentences itself, and training goes on with
-these (self-training). English: CMUdict's words for the tagger, Wikipedia sentences for the homographs.
+Persian: the log-linear ezafe model is trained first and labels the ezafe of the raw sentences where it is confident; then the
+letter tagger learns from all sentences and from single words. English: CMUdict's words for the tagger, sentences from Wikipedia
+for the homographs.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +25,11 @@ from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, re
 from myxtts.training import g2p_english, g2p_persian
 from myxtts.training.g2p import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights, train_tagger
 from myxtts.training.g2p_alignment import count_chunks
-from myxtts.training.g2p_ezafe import train_ezafe
+from myxtts.training.g2p_ezafe import train_ezafe, with_likely_ezafe
 from myxtts.training.g2p_homographs import HomographExample, train_homographs
-from myxtts.training.g2p_persian import UNKNOWN, Example
+from myxtts.training.g2p_persian import Example
 
-PERSIAN_SETTINGS = TaggerSettings(epochs=4)
+PERSIAN_SETTINGS = TaggerSettings(epochs=12, dropout=0.05)
 ENGLISH_SETTINGS = TaggerSettings(
     channels=96,
     dilations=(1, 2, 4, 2, 1),
@@ -39,13 +40,13 @@ ENGLISH_SETTINGS = TaggerSettings(
     ema_decay=0.999,
 )
 ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
-_RAW_PER_EPOCH = 20_000
-_REPEATS = {"gold": 4, "rewritten": 1, "homographs": 2}
-"""How often each source is seen in an epoch next to the raw sentences."""
-EZAFE_WEIGHT, EZAFE_THRESHOLD = 1.0, 0.0
+_PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
+"""Examples of a source that are drawn in an epoch; of other sources all."""
+_GOLD_REPEATS = 2
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.0, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
-_CONFIDENT = 1.5
-"""Ezafe scores nearer to zero give no label in self-training."""
+_USUAL_SENTENCES = 12
+"""Raw sentences per homograph."""
 _VARIANT_WEIGHT = 0.3
 """Of a second pronunciation in CMUdict."""
 _RAREST_ENGLISH_CHUNK = 5
@@ -61,6 +62,11 @@ class PersianExamples:
     raw: list[Example]
     rewritten: list[Example]
     homographs: list[Example]
+    words: list[Example]
+    """Every word of the sentences and of ipa-dict, alone."""
+    listed_words: list[Example]
+    """Words of Lilak."""
+    classes: dict[str, str]
     allowed: dict[str, set[str]]
     lexicon: dict[str, str]
     homograph_readings: dict[str, list[Reading]]
@@ -82,6 +88,9 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
     raw = g2p_persian.read_raw_sentences(folder / "common-voice")
     report(f"Reading {len(raw):,} raw sentences.")
     rewritten = [each for each in map(g2p_persian.without_spelled_ezafe, raw) if each is not None]
+    classes = g2p_persian.read_classes(folder / "lilak-lexicon.txt")
+    lines = [read_line(sentence) for sentence in raw]
+    seen = {line.text_of(word) for line in lines for word in line.words} | set(listed)
     return PersianExamples(
         gold=gold,
         raw=g2p_persian.label_sentences(raw, reader),
@@ -89,8 +98,11 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
             [text for text, _ in rewritten], reader, [known for _, known in rewritten]
         ),
         homographs=g2p_persian.label_homographs(homographs, reader),
+        words=g2p_persian.word_examples(reader.read_many(sorted(seen))),
+        listed_words=g2p_persian.word_examples(reader.read_many(sorted(set(classes) - seen))),
+        classes=classes,
         allowed=dict(allowed),
-        lexicon=g2p_persian.build_lexicon(reader),
+        lexicon=g2p_persian.build_lexicon(reader, [*raw, *(sentence.text for sentence in sentences)]),
         homograph_readings=g2p_persian.build_homograph_readings(homographs, reader),
     )
 
@@ -100,19 +112,53 @@ def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2P
     examples = prepare_persian(folder, report)
     ezafe = train_persian_ezafe(examples)
     tagger = train_persian_tagger(examples, ezafe, settings, report)
-    return G2PModel(tagger, examples.lexicon, train_persian_homographs(folder, examples), ezafe)
+    lexicon = exceptions_to(tagger, examples.words) | examples.lexicon
+    return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
+
+
+def exceptions_to(tagger: LetterTagger, words: Iterable[Example]) -> dict[str, str]:
+    """word → phonemes, for the words that the tagger reads otherwise than it was taught."""
+    exceptions = {}
+    for example in words:
+        letters = example.line.letters
+        scores, _ = tagger.run(tagger.encode(letters))
+        taught = "".join(chunk or "" for chunk in example.chunks)
+        if taught != "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1)):
+            exceptions[letters] = taught
+    return exceptions
 
 
 def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
     """The log-linear ezafe model; sources whose labels are less certain count less."""
-    return train_ezafe([(examples.gold, 1.0), (examples.rewritten, 0.5), (examples.raw[::2], 0.2)])
+    return train_ezafe([(examples.gold, 1.0), (examples.rewritten, 0.5), (examples.raw[::3], 0.2)], examples.classes)
 
 
 def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:
-    """The homograph model from HomoRich's sentences."""
+    """The homograph model from HomoRich's sentences, and from raw sentences with the usual reading.
+
+    HomoRich has as many sentences for a rare reading as for the usual one; the raw sentences restore what is usual.
+    """
     homographs = g2p_persian.read_homographs(folder / "homorich-homographs.json")
-    sentences = persian_homograph_examples(homographs, examples.homograph_readings)
-    return train_homographs(sentences, examples.homograph_readings)
+    readings = examples.homograph_readings
+    sentences = persian_homograph_examples(homographs, readings)
+    usual = usual_homograph_examples([example.line for example in examples.raw], readings)
+    return train_homographs([*sentences, *usual], readings)
+
+
+def usual_homograph_examples(
+    lines: Iterable[Line], readings: Mapping[str, Sequence[Reading]]
+) -> list[HomographExample]:
+    """Raw sentences with homographs in the reading that espeak-ng gives them, which is the most frequent one."""
+    default = g2p_persian.usual_readings(readings)
+    examples = []
+    counts: Counter[str] = Counter()
+    for line in lines:
+        items = tuple(item for item, _ in words_and_pauses(line))
+        for index, item in enumerate(items):
+            if item in default and counts[item] < _USUAL_SENTENCES:
+                counts[item] += 1
+                examples.append(HomographExample(items, index, default[item]))
+    return examples
 
 
 def train_persian_tagger(
@@ -122,36 +168,21 @@ def train_persian_tagger(
     report: Report,
     weights: Mapping[str, np.ndarray] | None = None,
 ) -> LetterTagger:
-    """The tagger after both stages. With `weights`, from an earlier first stage, only the second stage is run."""
+    """The tagger, trained from `weights` or from random ones."""
     tags = sorted(set().union(*examples.allowed.values()) | {""})
-    extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
     if weights is None:
         weights = initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
-        report("First stage: labels that are certain.")
-        weights = train_tagger(_epochs_of(examples, tags), weights, settings, report)
-    tagger = build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
     report("Labeling the ezafe of the raw sentences.")
     labeled = replace(
         examples,
-        raw=[_self_labeled(tagger, ezafe, example) for example in examples.raw],
-        homographs=[_self_labeled(tagger, ezafe, example) for example in examples.homographs],
+        raw=[with_likely_ezafe(ezafe, example) for example in examples.raw],
+        rewritten=[with_likely_ezafe(ezafe, example) for example in examples.rewritten],
+        homographs=[with_likely_ezafe(ezafe, example) for example in examples.homographs],
     )
-    report("Second stage: with these labels.")
-    second = replace(settings, learning_rate=settings.learning_rate / 2, seed=settings.seed + 1)
-    weights = train_tagger(_epochs_of(labeled, tags), weights, second, report)
+    report("Training the letter tagger.")
+    weights = train_tagger(_epochs_of(labeled, tags), weights, settings, report)
+    extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
     return build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
-
-
-def _self_labeled(tagger: LetterTagger, ezafe: EzafeModel, example: Example) -> Example:
-    if UNKNOWN not in example.ezafe:
-        return example
-    _, ends = tagger.run(tagger.encode(example.line.letters), mark_array(example.line))
-    scores = ezafe.scores(example.line) * EZAFE_WEIGHT - EZAFE_THRESHOLD
-    labels = []
-    for word, label, score in zip(example.line.words, example.ezafe, scores, strict=True):
-        total = score + ends[word.end - 1]
-        labels.append(label if label != UNKNOWN or abs(total) < _CONFIDENT else int(total > 0))
-    return replace(example, ezafe=tuple(labels))
 
 
 def mark_array(line: Line) -> np.ndarray:
@@ -162,14 +193,17 @@ def mark_array(line: Line) -> np.ndarray:
 def _epochs_of(examples: PersianExamples, tags: Sequence[str]) -> Callable[[np.random.Generator], list[Labeled]]:
     tag_of = {tag: index for index, tag in enumerate(tags)}
     mark_of = np.array([_mark_of(tag) for tag in tags])
-    raw = [_labeled(example, tag_of) for example in examples.raw]
-    rest: list[Labeled] = []
-    for source, repeats in _REPEATS.items():
-        rest += [_labeled(example, tag_of) for example in getattr(examples, source)] * repeats
+    sources = {
+        name: [_labeled(example, tag_of) for example in getattr(examples, name)]
+        for name in ("gold", "raw", "rewritten", "homographs", "words", "listed_words")
+    }
 
     def draw(generator: np.random.Generator) -> list[Labeled]:
-        chosen = generator.permutation(len(raw))[:_RAW_PER_EPOCH]
-        return [_with_random_marks(each, mark_of, generator) for each in [*rest, *(raw[index] for index in chosen)]]
+        drawn = list(sources["gold"]) * (_GOLD_REPEATS - 1)
+        for name, members in sources.items():
+            order = generator.permutation(len(members))[: _PER_EPOCH.get(name)]
+            drawn += [members[index] for index in order]
+        return [_with_random_marks(each, mark_of, generator) for each in drawn]
 
     return draw
 

@@ -1,11 +1,12 @@
 """Examples for the Persian letter tagger from public sources: sentences with phonemes, word lists, and raw sentences.
 
-The folder is laid out as follows (all sources are MIT or CC0):
+The folder is laid out as follows (sources are MIT or CC0 where nothing else is said):
 
     ge2pe/FarsDat.csv             sentences with phonemes and ezafe marks, github.com/Sharif-SLPL/GE2PE
     ipa-dict-fa.txt               words with IPA, github.com/open-dict-data/ipa-dict (data/fa.txt)
     common-voice/*.txt            raw sentences, github.com/common-voice/common-voice (server/data/fa)
     homorich-homographs.json      homographs with their readings and sentences, github.com/MahtaFetrat/HomoRich-G2P-Persian
+    lilak-lexicon.txt             optional: words with parts of speech, github.com/b00f/lilak (src/data/lexicon; Apache 2.0)
 
 Raw sentences get the readings of their words from FarsDat, else from espeak-ng. A letter whose phonemes are uncertain and a word
 whose ezafe is uncertain have no label. GE2PE's Kasre and Homograph sets are for testing and are not read here.
@@ -18,7 +19,7 @@ import csv
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from myxtts.text.homographs import Reading as HomographReading
 from myxtts.text.inventory import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian import ZWNJ
-from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, read_line
+from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line
 from myxtts.training.g2p_alignment import Aligner
 
 _FARSDAT = str.maketrans(
@@ -50,14 +51,15 @@ _HINTS = {
     )
 }
 """Where the alignment starts from: the usual consonants and long vowels of each letter, and any short vowel."""
+_PHONEMES = frozenset("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
 _SHORT_VOWELS = "æeo"
 _EZAFE = "E"
 """The vowel of the ezafe while sentences are aligned."""
 _RAREST_CHUNK, _RAREST_SILENCE = 3, 0.01
 """A chunk seen less often with a letter in FarsDat, and silence below this fraction, are taken for errors of the alignment."""
-_CERTAIN = 0.85
+_CERTAIN = 0.7
 """Below this fraction of its occurrences, the most frequent reading of a word is not taken for certain."""
-_DOMINANT, _FREQUENT = 0.97, 10
+_DOMINANT, _FREQUENT = 0.9, 10
 """The same for words that HomoRich lists as homographs, and how often they must occur («به» is nearly always *be*)."""
 DEV_SENTENCES = 100
 """The last sentences of FarsDat, from articles of their own, for choices; never trained on."""
@@ -242,14 +244,20 @@ class WordReader:
         return readings
 
     def certain_reading(self, word: str) -> Reading | None:
-        """FarsDat's reading of a word, if nearly all its occurrences have it."""
+        """FarsDat's reading of a word, if nearly all its occurrences have it; glottal stops make no difference."""
         if word not in self.gold:
             return None
-        first, count = self.gold[word].most_common(1)[0]
-        total = sum(self.gold[word].values())
-        if word in self.homographs:
-            return first if count >= _DOMINANT * total and total >= _FREQUENT else None
-        return first if count > _CERTAIN * total else None
+        counts: Counter[str] = Counter()
+        for reading, count in self.gold[word].items():
+            counts["".join(reading).replace("ʔ", "")] += count
+        sound, count = counts.most_common(1)[0]
+        total = counts.total()
+        is_certain = (
+            count >= _DOMINANT * total and total >= _FREQUENT if word in self.homographs else count > _CERTAIN * total
+        )
+        if not is_certain:
+            return None
+        return next(each for each, _ in self.gold[word].most_common() if "".join(each).replace("ʔ", "") == sound)
 
     def _checked(self, word: str, spoken: str) -> Reading | None:
         listed = self.ipa_dict.get(word)
@@ -412,20 +420,50 @@ def label_homographs(homographs: dict[str, dict[str, list[str]]], reader: WordRe
     return examples
 
 
-def build_lexicon(reader: WordReader) -> dict[str, str]:
-    """word → phonemes, for words with one certain reading in FarsDat or in ipa-dict."""
+_FUNCTION_WORDS = {"و": "væ", "به": "be", "برای": "bærɑje"}
+"""Words at whose borders the alignment of sentences is unreliable."""
+_TANVIN = "\u064b"
+_IRREGULAR_FREQUENT = 20
+"""Words that occur as often in the raw sentences and are not read as they are written (حتی) belong into the lexicon."""
+
+
+def build_lexicon(reader: WordReader, raw: Sequence[str]) -> dict[str, str]:
+    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, adverbs in ‑an, irregular words.
+
+    Args:
+        raw: sentences; adverbs that some of them write with the mark (معمولاً) are also read without it (معمولا).
+    """
     lexicon = {}
     for word, listed in reader.ipa_dict.items():
-        reading = reader.align(word, next(iter(listed))) if len(listed) == 1 else None
-        if reading is not None and word not in reader.homographs:
-            lexicon[word] = "".join(reading)
-    for word, counter in reader.gold.items():
+        spoken = next(iter(listed)).removeprefix("ʔ")
+        has_ezafe = spoken.endswith("e") and word[-1] not in "هی"
+        if len(listed) == 1 and word not in reader.homographs and not has_ezafe and set(spoken) <= _PHONEMES:
+            lexicon[word] = spoken
+    for word in reader.gold:
         reading = reader.certain_reading(word)
         if reading is not None:
             lexicon[word] = "".join(reading)
-        elif counter:
+        else:
             lexicon.pop(word, None)
-    return lexicon
+    for word, spoken in lexicon.items():
+        if word.endswith(("ای", "وی")) and spoken.endswith("je"):
+            lexicon[word] = spoken[:-1]
+    marked = sorted({word for sentence in raw for word in sentence.split() if word.endswith("ا" + _TANVIN)})
+    for word, spoken in zip(marked, espeak.phonemize(marked, "fa"), strict=True):
+        reading = _espeak_reading(spoken)
+        if reading.endswith("æn"):
+            lexicon[read_line(word).letters] = reading
+    counts = Counter(word for sentence in raw for word in sentence.split())
+    frequent = sorted(
+        word
+        for word, count in counts.items()
+        if count >= _IRREGULAR_FREQUENT and word not in lexicon and word not in reader.homographs and word.isalpha()
+    )
+    for word, spoken in zip(frequent, espeak.phonemize(frequent, "fa"), strict=True):
+        reading = _espeak_reading(spoken)
+        if word not in reader.gold and reading and reader.align(word, reading) is None:
+            lexicon[word] = reading
+    return lexicon | _FUNCTION_WORDS
 
 
 def build_homograph_readings(
@@ -438,3 +476,43 @@ def build_homograph_readings(
         if len(aligned) > 1 and reader.certain_reading(word) is None:
             readings[word] = [HomographReading(phonemes, "") for phonemes in sorted(aligned)]
     return readings
+
+
+_CLASSES = {
+    "verb": "v", "noun_singular": "n", "noun_plural": "N", "adjective": "a", "adverb": "d", "pronoun": "p", "numeral": "u",
+    "adposition": "r", "conjunction": "c", "adjective_comparative": "A", "adjective_superlative": "S",
+}  # fmt: skip
+
+
+def read_classes(path: Path) -> dict[str, str]:
+    """Lilak: word → its parts of speech, one letter each; empty if the file is missing."""
+    if not path.is_file():
+        return {}
+    classes: dict[str, set[str]] = defaultdict(set)
+    for row in path.read_text(encoding="utf-8").splitlines():
+        word, _, rest = row.partition(",")
+        line = read_line(word)
+        if len(line.words) == 1 and not row.startswith("#"):
+            classes[line.letters].add(_CLASSES.get(rest.partition(",")[0], "o"))
+    return {word: "".join(sorted(letters)) for word, letters in classes.items()}
+
+
+def word_examples(readings: Mapping[str, Reading | None]) -> list[Example]:
+    """Single words as examples; their ezafe is unknown."""
+    return [
+        Example(Line(word, (0,) * len(word), (Word(0, len(word)),)), reading, (UNKNOWN,))
+        for word, reading in readings.items()
+        if reading is not None
+    ]
+
+
+def usual_readings(readings: Mapping[str, Sequence[HomographReading]]) -> dict[str, int]:
+    """word → index of the reading that espeak-ng gives it; words that it reads in no listed way are left out."""
+    words = sorted(readings)
+    usual = {}
+    for word, spoken in zip(words, espeak.phonemize(words, "fa"), strict=True):
+        heard = _folded(_espeak_reading(spoken))
+        listed = [_folded(reading.phonemes) for reading in readings[word]]
+        if heard in listed:
+            usual[word] = listed.index(heard)
+    return usual

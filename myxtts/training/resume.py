@@ -11,6 +11,7 @@ from typing import Any
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
+from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import (
     Checkpoint,
     best_state,
@@ -68,8 +69,9 @@ def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         for name, value in now[part].items()
         if name not in FREE_OF_SPEC and name in before[part] and before[part][name] != value
     ]
-    if before["front_end"]["kind"] != now["front_end"]["kind"]:
-        found.append(SettingChange("text_symbols", before["front_end"]["kind"], now["front_end"]["kind"]))
+    symbols_before, symbols_now = text_symbols_of(before["front_end"]), text_symbols_of(now["front_end"])
+    if symbols_before != symbols_now:
+        found.append(SettingChange("text_symbols", symbols_before, symbols_now))
     if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
         found.append(SettingChange("number of speakers", len(before["speakers"]), len(now["speakers"])))
     lines = [str(change) for change in found]

@@ -20,6 +20,7 @@ from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
+from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint
 
 BUNDLED = "bundled"
@@ -65,7 +66,9 @@ def read_origin(init_from: str) -> Origin:
     path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():
         voice = read_description(path)
-        return Origin(init_from, voice.mel_spec(), voice.model_spec(), voice.front_end["kind"], tuple(voice.languages))
+        return Origin(
+            init_from, voice.mel_spec(), voice.model_spec(), text_symbols_of(voice.front_end), tuple(voice.languages)
+        )
     state = read_state(path)
     try:
         corpus = state["corpus"]
@@ -73,7 +76,7 @@ def read_origin(init_from: str) -> Origin:
             init_from,
             MelSpec.from_dict(corpus["mel"]),
             ModelSpec.from_dict(corpus["model"]),
-            corpus["front_end"]["kind"],
+            text_symbols_of(corpus["front_end"]),
             tuple(corpus["languages"]),
         )
     except (KeyError, TypeError) as error:
@@ -132,6 +135,8 @@ def _settings_of_run(state: Mapping[str, Any], folder: str) -> dict[str, dict[st
         rate = state["corpus"]["mel"]["sample_rate"]
         if settings["data"]["sample_rate"] == "auto" and voice_rate(rate) != rate:
             settings["data"]["sample_rate"] = rate  # a run of version 0.1, whose `auto` kept every rate
+        if settings["data"].get("text_symbols") in ("auto", "phonemes"):
+            settings["data"]["text_symbols"] = text_symbols_of(state["corpus"]["front_end"])
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder} holds a run whose state cannot be read: {error}.") from None
     return settings

@@ -45,7 +45,7 @@ def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig) -> dict[
         "model": spec.to_dict(),
         "mel": cache.mel.to_dict(),
         "symbols": cache.symbols.to_list(),
-        "front_end": build_front_end(config.text_symbols, config.lexicon).to_dict(),
+        "front_end": build_front_end(config.text_symbols, config.lexicon, config.language).to_dict(),
         "languages": list(cache.languages),
         "speakers": list(cache.speakers),
         "reference_frames": config.reference_frames if spec.has_speakers else 0,

@@ -12,7 +12,15 @@ from myxtts.batch import BLANK_TOKEN
 from myxtts.errors import TextError
 from myxtts.text import phonemes, tokenizer
 from myxtts.text.lexicon import Lexicon
-from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer, build_front_end, letters_notices, resolve_kind
+from myxtts.text.tokenizer import (
+    FrontEnd,
+    SymbolTable,
+    Tokenizer,
+    build_front_end,
+    letters_notices,
+    resolve_kind,
+    text_symbols_of,
+)
 
 GRAPHEMES = FrontEnd("graphemes")
 KINDS = [
@@ -149,12 +157,20 @@ def test_the_fingerprint_changes_with_everything_that_matters(monkeypatch):
 
 
 def test_a_front_end_survives_json():
-    front_end = FrontEnd("phonemes", Lexicon({"GIF": "dʒˈɪf"}))
+    front_end = FrontEnd("phonemes", Lexicon({"GIF": "dʒˈɪf"}), "myxtts")
     assert FrontEnd.from_dict(json.loads(json.dumps(front_end.to_dict()))) == front_end
 
 
 @pytest.mark.parametrize(
-    "garbage", [None, [], {}, {"kind": "x", "lexicon": {}}, {"kind": "graphemes", "lexicon": {"a": 1}}]
+    "garbage",
+    [
+        None,
+        [],
+        {},
+        {"kind": "x", "lexicon": {}},
+        {"kind": "graphemes", "lexicon": {"a": 1}},
+        {"kind": "phonemes", "lexicon": {}, "phonemizer": ["x"]},
+    ],
 )
 def test_a_front_end_of_garbage_is_refused(garbage):
     with pytest.raises(TextError):
@@ -166,15 +182,33 @@ def test_a_lexicon_without_phonemes_is_refused():
         FrontEnd("graphemes", Lexicon({"a": "b"}))
 
 
-def test_auto_takes_phonemes_where_they_are_installed(monkeypatch):
+def test_auto_takes_phonemes_of_espeak_where_it_is_installed(monkeypatch):
     monkeypatch.setattr(phonemes, "is_installed", lambda: True)
-    assert resolve_kind("auto") == "phonemes"
+    assert build_front_end("auto", language="de") == FrontEnd("phonemes")
     monkeypatch.setattr(phonemes, "is_installed", lambda: False)
-    assert build_front_end("auto") == GRAPHEMES
+    assert build_front_end("auto", language="de") == GRAPHEMES
     with pytest.raises(TextError, match="pip install"):
-        resolve_kind("phonemes")
-    with pytest.raises(TextError, match="auto, phonemes or graphemes"):
+        resolve_kind("phonemes", "de")
+    with pytest.raises(TextError, match="auto, phonemes, espeak or graphemes"):
         resolve_kind("letters")
+
+
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_english_and_persian_need_no_espeak(monkeypatch, language):
+    monkeypatch.setattr(phonemes, "is_installed", lambda: False)
+    front_end = build_front_end("auto", language=language)
+    assert front_end == FrontEnd("phonemes", phonemizer="myxtts")
+    assert all(front_end.symbols_of(["Hello سلام"], language))
+    with pytest.raises(TextError, match="pip install"):
+        resolve_kind("espeak", language)
+
+
+def test_a_saved_front_end_gives_the_setting_that_makes_it_again(monkeypatch):
+    monkeypatch.setattr(phonemes, "is_installed", lambda: True)
+    for text_symbols in ("phonemes", "espeak", "graphemes"):
+        assert text_symbols_of(build_front_end(text_symbols).to_dict()) == text_symbols
+    assert text_symbols_of({"kind": "phonemes", "lexicon": {}}) == "espeak"  # as version 0.1 saved it
+    assert FrontEnd.from_dict({"kind": "phonemes", "lexicon": {}}).phonemizer == "espeak"
 
 
 def test_letters_because_the_extra_is_missing_are_warned_about():

@@ -4,6 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.training.g2p import IGNORED, Labeled, TaggerSettings, _forward, build_tagger, initial_weights, train_tagger
+from myxtts.training.g2p_models import exceptions_to
+from myxtts.training.g2p_persian import word_examples
 
 SETTINGS = TaggerSettings(
     channels=16, dilations=(1, 2), epochs=30, letters_per_batch=256, learning_rate=1e-2, dropout=0.0
@@ -51,3 +53,9 @@ def test_a_letter_is_learned_from_its_neighbors():
     assert [TAGS[tag] for tag in scores.argmax(axis=-1)] == ["A", "E", "b", "b", "A"]
     assert list(ends > 0) == [False, False, True, True, False]
     assert len(lines) == 30
+
+
+def test_words_that_are_read_otherwise_than_taught_are_exceptions():
+    tagger = build_tagger("ab ", TAGS, {"a": {"A"}, "b": {"b"}}, initial_weights(SETTINGS, 3, 4, 0), SETTINGS, {})
+    words = word_examples({"ab": ("A", "b"), "ba": ("b", "E"), "bb": None})
+    assert exceptions_to(tagger, words) == {"ba": "bE"}

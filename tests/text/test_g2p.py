@@ -1,0 +1,144 @@
+"""Our own G2P with the bundled models."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from myxtts.errors import TextError
+from myxtts.text import g2p
+from myxtts.text.g2p_english import one_primary_stress, with_plural
+from myxtts.text.g2p_files import load_model, save_model
+from myxtts.text.inventory import INVENTORY
+from myxtts.text.lexicon import Lexicon
+
+PAUSES = set(",.?!;:—… ")
+
+
+def read(text: str, language: str, lexicon: Lexicon | None = None) -> str:
+    return g2p.phonemize([text], language, lexicon)[0]
+
+
+def plain(ipa: str) -> str:
+    return ipa.replace("ˈ", "").replace("ˌ", "")
+
+
+def test_english_words_come_from_the_lexicon():
+    assert read("Hello, world!", "en") == "həlˈoʊ, wˈɝld!"
+    assert read("the apple of the tree", "en") == "ði ˈæpəl əv ðə tɹˈi"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("Pipes made of lead.", "lˈɛd"), ("They will lead us.", "lˈid"), ("I live in a house.", "lˈɪv")],
+)
+def test_english_homographs_follow_their_context(text, word):
+    assert word in read(text, "en").rstrip(".").split()
+
+
+def test_unknown_english_words_are_read_by_their_letters():
+    sound = read("blorfing", "en")
+    assert sound.count("ˈ") == 1
+    assert plain(sound).startswith("bl")
+    assert plain(sound).endswith("ɪŋ")
+
+
+def test_initialisms_are_letters():
+    assert plain(read("U.S.A", "en")) == "ju ɛs eɪ"
+    assert plain(read("BBC", "en")) == "bibisi"
+
+
+def test_persian_ezafe_is_spoken():
+    assert plain(read("کتاب من", "fa")) == "ketɑbe mæn"
+    assert plain(read("کتابِ من", "fa")) == "ketɑbe mæn"
+    assert plain(read("خانهٔ ما", "fa")) == "xɑneje mɑ"
+
+
+def test_persian_punctuation_ends_a_phrase():
+    assert plain(read("کتاب، من!", "fa")) == "ketɑb, mæn!"
+
+
+def test_persian_stress_is_before_the_ezafe_and_on_the_prefix_of_verbs():
+    assert read("کتاب من", "fa").startswith("ketˈɑbe")
+    assert read("می\u200cروم", "fa").startswith("mˈi")
+
+
+def test_words_of_the_other_script_are_read_in_the_sounds_of_the_language():
+    persian = read("سلام Google", "fa")
+    assert set(plain(persian)) <= set("ptbdkɡqʔfvszʃʒxhmnlrjæɑeoiu ")
+    assert len(persian.split()) == 2
+    english = read("the word سلام here", "en")
+    assert len(english.split()) == 4
+    assert not set("qxʔr") & set(english)
+
+
+def test_the_lexicon_of_the_user_wins():
+    assert read("the GIF", "en", Lexicon({"gif": "dʒˈɪf"})) == "ðə dʒˈɪf"
+    assert read("کتاب", "fa", Lexicon({"کتاب": "kˈɑ"})) == "kˈɑ"
+
+
+def test_what_cannot_be_spoken_stays_visible():
+    assert "😀" in read("hi 😀", "en")
+    assert "5" in read("hi 5", "en")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.sampled_from("abcXYZ'-.,!? کتابهیمنو\u200c\u0650\u0654éß"), max_size=40))
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_any_text_gives_symbols_of_the_inventory(language, text):
+    assert set(read(text, language)) <= INVENTORY | PAUSES
+
+
+def test_other_varieties_and_languages_are_not_covered():
+    assert g2p.covers("en")
+    assert g2p.covers("fa")
+    assert not g2p.covers("en-gb")
+    assert not g2p.covers("de")
+
+
+@pytest.mark.parametrize("code", g2p.LANGUAGES)
+def test_models_are_small(code):
+    assert g2p.model_path(code).stat().st_size < 5e6
+
+
+def test_a_model_survives_its_file(tmp_path):
+    model = load_model(g2p.model_path("fa"))
+    save_model(tmp_path / "fa.npz", model)
+    again = load_model(tmp_path / "fa.npz")
+    assert again.lexicon == model.lexicon
+    assert again.homographs.readings == model.homographs.readings
+    assert again.ezafe is not None
+    assert again.ezafe.classes == model.ezafe.classes
+    for name, weight in model.tagger.weights.items():
+        np.testing.assert_allclose(again.tagger.weights[name], weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
+def test_a_file_that_is_no_model_is_refused(tmp_path, content):
+    (tmp_path / "en.npz").write_bytes(content)
+    with pytest.raises(TextError, match="not a pronunciation model"):
+        load_model(tmp_path / "en.npz")
+
+
+def test_reading_needs_neither_tensorflow_nor_espeak():
+    code = (
+        "import sys; from myxtts.text import g2p; g2p.phonemize(['hi'], 'en'); g2p.phonemize(['سلام'], 'fa');"
+        "sys.exit(any(name in sys.modules for name in ('tensorflow', 'phonemizer', 'espeakng_loader')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_exactly_one_vowel_has_the_primary_stress():
+    tags = ["", "ˈa", "a", "b"]
+    scores = np.array([[0.0, 5, 4, -9], [-9, -9, -9, 1], [0, 3, 2, -9]])
+    assert one_primary_stress(scores, tags) == ["ˈa", "b", "a"]
+    scores[:, 1] = [-2, -9, -1]
+    assert one_primary_stress(scores, tags) == ["a", "b", "ˈa"]
+
+
+@pytest.mark.parametrize(("noun", "plural"), [("kˈæt", "kˈæts"), ("dˈɔɡ", "dˈɔɡz"), ("hˈɔɹs", "hˈɔɹsɪz")])
+def test_the_ending_s_follows_the_last_sound(noun, plural):
+    assert with_plural(noun) == plural
