@@ -95,7 +95,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                     evidence,
                     _python_location(stage, kind),
                     _python_fix(stage, kind),
-                    _fraction_of_wait(facts, pipeline, seconds),
+                    facts.wait_seconds,  # at most: TensorFlow's model does not time what Python does
                     also=(*stage.python_locations, stage.location, stage.function_location, pipeline.location),
                 )
                 yield finding, stage.label
