@@ -13,7 +13,7 @@ from myxtts.diagnostics.observe.recording import PyDatasetRecord
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 WAIT_FRACTION = 0.15
-"""Waiting for more than this fraction of the time is a disease."""
+"""Waiting for more than this fraction of the time is reported."""
 WAIT_FRACTION_OF_A_CAUSE = 0.08
 """A cause in the pipeline is reported from here on."""
 LEAST_WAIT_SECONDS = 0.5e-3
