@@ -6,10 +6,14 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from myxtts.commands.config_flags import add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
+
+if TYPE_CHECKING:
+    from myxtts.diagnostics.observe.stalls import Stalls
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -75,13 +79,22 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "stages": dict(diagnosis.stage_seconds),
             "loader_seconds": diagnosis.loader_seconds,
             "step_seconds": diagnosis.step_seconds,
-            "stalls": asdict(diagnosis.stalls) if diagnosis.stalls is not None else None,
+            "stalls": _stalls_to_json(diagnosis.stalls),
             "problems": diagnosis.problems,
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
         write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
+
+
+def _stalls_to_json(stalls: Stalls | None) -> dict[str, Any] | None:
+    """The fraction of the time has the key `share`."""
+    if stalls is None:
+        return None
+    content = asdict(stalls)
+    content["share"] = content.pop("fraction")
+    return content
 
 
 def configure_monitor(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,7 @@ class DataConfig:
     prepared with, or en."""
     text_symbols: Literal["auto", "phonemes", "espeak", "graphemes"] = "auto"
     """Symbols of the texts. Phonemes of English and Persian come from our own G2P, those of other languages from espeak-ng (the
-    extra `phonemes`, GPL); espeak: all from espeak-ng. Auto: those of init_from; otherwise phonemes where possible, or graphemes."""
+    extra `phonemes`, GPL); espeak: all from espeak-ng. Auto: those of init_from, or phonemes where possible, or graphemes."""
     lexicon: str | None = None
     """Text file of `word<TAB>phonemes` lines; they take precedence over the G2P and espeak-ng."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"

@@ -56,7 +56,7 @@ def test_compiled_once_ends_with_the_promised_lines():
     assert diagnosis.lines()[-1] == "Average step time: 0.50s ± 0.00s"
 
 
-def test_retrace_is_told_in_the_promised_words():
+def test_retrace_is_reported_in_the_promised_words():
     event = Retrace(7, 1, RetraceKind.TRACE, "train_step", (), "pad")
     diagnosis = retracing(retraces=(event,))
     text = "\n".join(diagnosis.lines())
@@ -69,7 +69,7 @@ def test_open_shapes_are_a_problem_even_before_they_retrace():
     assert retracing(is_closed=False).exit_code == 1
 
 
-def test_healthy_loader_has_none_of_the_promised_accusations():
+def test_healthy_loader_has_none_of_the_promised_warnings():
     diagnosis = bottleneck()
     text = "\n".join(diagnosis.lines())
     assert diagnosis.exit_code == 0
@@ -78,21 +78,29 @@ def test_healthy_loader_has_none_of_the_promised_accusations():
     assert "numpy_function" not in text
 
 
-def test_python_function_in_the_graph_is_told_in_the_promised_words():
+def test_python_function_in_the_graph_is_reported_in_the_promised_words():
     assert "tf.numpy_function found in data pipeline!" in bottleneck(python=("numpy_function",)).lines()[0]
 
 
-def test_cyclic_stall_is_told_in_the_promised_words():
+def test_cyclic_stall_is_reported_in_the_promised_words():
     diagnosis = bottleneck(stall_every=8)
     assert "HIGH VARIATION DETECTED - Cyclic pattern identified! Every 8 steps" in diagnosis.lines()[0]
     assert "waiting for data" in diagnosis.lines()[0]
+
+
+def test_stalls_keep_their_keys_in_json():
+    from myxtts.commands.diagnose import _stalls_to_json
+
+    stalls = bottleneck(stall_every=8).stalls
+    assert set(_stalls_to_json(stalls)) == {"steps", "period", "excess_seconds", "share"}
+    assert _stalls_to_json(None) is None
 
 
 def test_waiting_is_input_bound():
     assert any("input-bound: 50 %" in problem for problem in bottleneck(wait=0.5).problems)
 
 
-def test_wrong_configuration_is_told_before_anything_is_built(capsys):
+def test_wrong_configuration_is_reported_before_anything_is_built(capsys):
     assert main(["diagnose", "retracing", "--config", "no-such-file.yaml"]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

@@ -117,7 +117,7 @@ def account_for(recording: Recording, steps: StepTable | None) -> Account:
     for index, (part, _) in enumerate(layers):
         seconds[part] += float(widths[owners == index].sum())
     locations: dict[Part, Counter[int]] = {}
-    unaccounted = _divide_python(recording, steps, edges, owners, seconds, locations, len(layers))
+    unaccounted = _divide_python(recording, steps, edges, owners, seconds, locations)
     _locate_steps(recording, edges, owners, layers, locations)
     typical = _typical_seconds(steps, edges, owners, layers)
     total = end - begin
@@ -202,7 +202,6 @@ def _divide_python(
     owners: np.ndarray,
     seconds: dict[Part, float],
     locations: dict[Part, Counter],
-    layer_count: int,
 ) -> float:
     """Divide the time that no event claims by when it was, and by what the samples saw; returns what none of them saw."""
     widths, middles = np.diff(edges), (edges[:-1] + edges[1:]) / 2
@@ -217,12 +216,12 @@ def _divide_python(
         samples = [recording.line_samples[index] for index in np.flatnonzero(chosen[interval])] if len(times) else []
         parts = [_part_of(sample.activity, rest) for sample in samples]
         for sample, part in zip(samples, parts, strict=True):
-            share = spent / len(samples)
-            seconds[part] += share
-            if recording.lines[sample.line] == UNKNOWN:
-                unaccounted += share
-            else:
+            each = spent / len(samples)
+            seconds[part] += each
+            if recording.lines[sample.line] != UNKNOWN:
                 locations.setdefault(part, Counter())[sample.line] += 1
+            elif part == rest:  # imports and Keras have a name even where no line of the user's is on the stack
+                unaccounted += each
         if not samples:
             seconds[rest] += spent
             unaccounted += spent

@@ -39,7 +39,7 @@ class Facts:
 
     @cached_property
     def total_seconds(self) -> float:
-        """Time of the training: its steps, and everything else that a longer training repeats."""
+        """Time of the training: its steps, cold ones included, and everything else that a longer training repeats."""
         return max(float(self.steps.seconds.sum()), self.account.training_seconds, 1e-9)
 
     @cached_property
@@ -122,9 +122,10 @@ class Facts:
         also: tuple[SourceLocation, ...] = (),
         locations: tuple[SourceLocation, ...] = (),
     ) -> Finding:
-        """A finding with its fraction of the time."""
+        """A finding with its fraction of everything that a longer training repeats."""
         others = tuple(dict.fromkeys(other for other in also if other != location and other.line > 0))
-        fraction = min(gain / self.total_seconds, 1.0)
+        repeated = self.account.training_seconds or self.total_seconds  # what the first steps compile is paid once
+        fraction = min(gain / max(repeated, 1e-9), 1.0)
         every = tuple(dict.fromkeys((location, *locations)))
         return Finding(issue, what, evidence, location, fix, gain, fraction, every, others)
 

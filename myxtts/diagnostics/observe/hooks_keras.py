@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.observe.recording import FitStep, TimedEvent
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location
+from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, TimedEvent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, code_of, location_of_code
 
 clock = time.perf_counter
 
@@ -120,6 +120,7 @@ class FitHooks:
             if self.watcher.is_watched():
                 self.recording.fit_locations.append(location)
                 self.recording.fit_model = model
+                self.recording.py_dataset = _py_dataset(args[0] if args else kwargs.get("x"), kwargs)
             self._previous_end = None
             self.watcher.keras_calls.append(location)
             try:
@@ -196,6 +197,15 @@ class FitHooks:
                 self.watcher.note_fetch(start, end, label, sys._getframe(1))
 
         return watched
+
+
+def _py_dataset(data: Any, arguments: dict[str, Any]) -> PyDatasetRecord | None:
+    """The record of a PyDataset (Keras 3) or Sequence (Keras 2); None for other data."""
+    names = {base.__name__ for base in type(data).__mro__}
+    if not names & {"PyDataset", "Sequence"} or not hasattr(type(data), "__getitem__"):
+        return None
+    workers = getattr(data, "workers", None) or arguments.get("workers", 1)
+    return PyDatasetRecord(type(data).__name__, location_of_code(code_of(type(data).__getitem__)), int(workers))
 
 
 def install(watcher: Any, patches: Any) -> None:

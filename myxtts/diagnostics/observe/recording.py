@@ -78,6 +78,15 @@ class LineSample(NamedTuple):
     """import | keras | python: what the innermost frames did for that line."""
 
 
+class PyDatasetRecord(NamedTuple):
+    """Data for Keras from a class with `__getitem__`."""
+
+    class_name: str
+    location: SourceLocation
+    """Where `__getitem__` is defined."""
+    workers: int
+
+
 @dataclass
 class FunctionRecord:
     """One `tf.function` object."""
@@ -151,6 +160,8 @@ class Recording:
     batch_signatures: list[Signature] = field(default_factory=list)
     fit_steps: list[FitStep] = field(default_factory=list)
     fit_locations: list[SourceLocation] = field(default_factory=list)
+    py_dataset: PyDatasetRecord | None = None
+    """The PyDataset (or Sequence) that the newest `fit` was given."""
     compile_locations: list[SourceLocation] = field(default_factory=list)
     marked_steps: list[tuple[float, float]] = field(default_factory=list)
     """Steps that the user marked: start and end."""

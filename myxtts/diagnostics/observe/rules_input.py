@@ -9,10 +9,11 @@ from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
+from myxtts.diagnostics.observe.recording import PyDatasetRecord
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 WAIT_FRACTION = 0.15
-"""Waiting for more than this fraction of the time is a disease."""
+"""Waiting for more than this fraction of the time is reported."""
 WAIT_FRACTION_OF_A_CAUSE = 0.08
 """A cause in the pipeline is reported from here on."""
 LEAST_WAIT_SECONDS = 0.5e-3
@@ -78,7 +79,10 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         seconds = next((time.seconds_per_batch for time in pipeline.times if time.stage is stage), 0.0)
         is_costly = seconds >= 0.1 * max(facts.steady_mean(facts.steps.seconds), 1e-9)
         for kind in stage.python:
-            if is_waiting or is_costly:
+            py_dataset = facts.recording.py_dataset
+            if (is_waiting or is_costly) and kind == "generator" and not stage.is_users and py_dataset is not None:
+                yield _slow_py_dataset(facts, pipeline, py_dataset, seconds), stage.label
+            elif is_waiting or is_costly:
                 issue, what = _PYTHON[kind]
                 evidence = (
                     f"{stage.label} in the graph of the dataset; {percent(facts.wait_fraction)} of the time waiting"
@@ -91,7 +95,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                     evidence,
                     _python_location(stage, kind),
                     _python_fix(stage, kind),
-                    _fraction_of_wait(facts, pipeline, seconds),
+                    facts.wait_seconds,  # at most: TensorFlow's model does not time what Python does
                     also=(*stage.python_locations, stage.location, stage.function_location, pipeline.location),
                 )
                 yield finding, stage.label
@@ -112,6 +116,19 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         )
         yield finding, "prefetch"
     yield from _stage_problems(facts, pipeline)
+
+
+def _slow_py_dataset(facts: Facts, pipeline: PipelineFacts, data: PyDatasetRecord, seconds: float) -> Finding:
+    workers = f"{data.workers} worker{'s' if data.workers != 1 else ''}"
+    return facts.finding(
+        Issue.FROM_GENERATOR,
+        f"{data.class_name}.__getitem__ makes each batch in Python, with {workers}",
+        f"{percent(facts.wait_fraction)} of the time waiting; {duration(facts.wait_per_step)} in each step",
+        data.location,
+        fixes.more_workers(data.class_name),
+        facts.wait_seconds,
+        also=(pipeline.location, facts.steps.location),
+    )
 
 
 def _python_fix(stage: DatasetStage, kind: str) -> str:

@@ -11,7 +11,9 @@ from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.account import Part
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts
 from myxtts.diagnostics.observe.recording import TimedEvent
+from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 LARGE_FRACTION = 0.1
@@ -106,18 +108,28 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
         )
         return
     pipeline = facts.pipelines[0] if facts.pipelines else None
-    shuffle = pipeline.stage_of("shuffle") if pipeline is not None else None
-    is_users = shuffle is not None and shuffle.is_users
-    location = shuffle.location if is_users and shuffle is not None else _users_location(facts)
+    shuffle = _costly_shuffle(pipeline) if pipeline is not None else None
+    if shuffle is None and facts.wait_fraction >= WAIT_FRACTION:  # every batch is slow: the input is the cause
+        return
+    location = shuffle.location if shuffle is not None else _users_location(facts)
     yield facts.finding(
         Issue.SLOW_EPOCH_START,
-        "every epoch begins with a long wait for its first batch" + (": a shuffle buffer fills" if is_users else ""),
+        "every epoch begins with a long wait for its first batch"
+        + (": a shuffle buffer fills" if shuffle is not None else ""),
         f"{evidence} of the training",
         location,
-        fixes.short_epoch_start(location, is_users),
+        fixes.short_epoch_start(location, shuffle is not None),
         gain,
         also=(pipeline.location if pipeline is not None else UNKNOWN, facts.steps.location),
     )
+
+
+def _costly_shuffle(pipeline: PipelineFacts) -> DatasetStage | None:
+    """A shuffle of the user's that fills its buffer through a map or a generator."""
+    for index, stage in enumerate(pipeline.stages):
+        if stage.kind == "shuffle" and stage.is_users:
+            return stage if any(inner.ops or inner.python for inner in pipeline.stages[index + 1 :]) else None
+    return None
 
 
 def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:

@@ -129,3 +129,22 @@ def test_python_between_the_steps_is_named_at_its_line():
     found = finding(observation.report, Issue.DEVICE_IDLE)
     assert found.location.line == line_of(work, "time.sleep")
     assert observation.report.verdict_class == "host-bound"
+
+
+def test_py_dataset_is_named_with_its_workers_at_its_getitem():
+    class Clips(keras.utils.PyDataset):
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, index):
+            time.sleep(0.02)
+            return np.ones((4, 8), np.float32), np.ones((4, 2), np.float32)
+
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    with observe() as observation:
+        model.fit(Clips(), verbose=0)
+    found = finding(observation.report, Issue.FROM_GENERATOR)
+    assert found.what == "Clips.__getitem__ makes each batch in Python, with 1 worker"
+    assert found.location.line == line_of(Clips, "def __getitem__")
+    assert found.fix.startswith("Clips(workers=")

@@ -101,7 +101,7 @@ def test_python_function_inside_the_compiled_step_is_host_time_at_its_line():
     found = finding(report, Issue.PYTHON_IN_STEP)
     assert found.location.line == line_of(train_step.python_function, "tf.numpy_function")
     assert report.verdict_class == "host-bound"
-    assert report.split.host_seconds > report.split.device_seconds
+    assert report.split.host_seconds >= 19 * 0.01  # all but the cold step
 
 
 def test_print_inside_the_compiled_step_is_reported_at_its_line(capfd):
