@@ -10,13 +10,12 @@ from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def freed_memory():
-    """After each module the networks and traced functions of its trainers are freed; they are cycles that hold much memory."""
+    """After each test the networks and traced functions of its trainers are freed: they are cycles that hold much memory."""
     yield
-    if "keras" in sys.modules:
-        sys.modules["keras"].utils.clear_session()
-    gc.collect()
+    if "tensorflow" in sys.modules:
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
