@@ -43,11 +43,15 @@ $(VENV)/.ready: pyproject.toml $(if $(PYTHON),asked-for-python)
 	    echo "Install one of them, or name it: make PYTHON=/path/to/python3.12" >&2; \
 	fi; \
 	exit 1
-	$(BIN)/python -m pip install --quiet --editable '.[phonemes,corpora,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[train,phonemes,corpora,test]'
 	touch $@
 
 $(VENV)/.ready-benchmark: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[benchmark,evaluate]'
+	touch $@
+
+$(VENV)/.ready-consumers: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[consumers]'
 	touch $@
 
 asked-for-python:  # never up to date, so that PYTHON always has an effect
@@ -58,12 +62,13 @@ train: $(VENV)/.ready  ## train on the bundled corpus for about three minutes, a
 test: $(VENV)/.ready  ## the tests that every change must pass
 	$(BIN)/python -m pytest $(PYTEST_PROCESSES)
 
-test-slow: $(VENV)/.ready-benchmark  ## all tests, those that take minutes too
+test-slow: $(VENV)/.ready-benchmark $(VENV)/.ready-consumers  ## all tests, those that take minutes too
 	$(BIN)/python -m pytest $(PYTEST_PROCESSES) -m 'slow or not slow'
 
-lint: $(VENV)/.ready  ## ruff: rules and format
+lint: $(VENV)/.ready  ## ruff: rules and format; pyright: types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.ready-benchmark  ## every benchmark, as tables; nothing else should run meanwhile
 	for name in loader training synthesis diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -12,14 +12,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from harness import print_table, write_json
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import print_table, write_json
 from myxtts.audio.files import read_audio
-from myxtts.cache.corpus_state import read_source
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError
-from myxtts.evaluation.metrics import SpeakerEncoder
+from myxtts.evaluation.similarity import SpeakerEmbedder
 from myxtts.synthesis.voice import Voice
 
 SENTENCES = 12
@@ -34,8 +36,8 @@ def main() -> int:
     parser.add_argument("data", type=Path, help="the corpus that the voice was trained on")
     parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
     arguments = parser.parse_args()
-    voice, encoder = Voice.load(arguments.voice), SpeakerEncoder()
-    source = read_source(DataConfig(train_data=str(arguments.data)))
+    voice, encoder = Voice.load(arguments.voice), SpeakerEmbedder.load()
+    source = read_corpus(DataConfig(train_data=str(arguments.data)))
     held_out = [one for one, is_held in zip(source.utterances, source.is_validation, strict=True) if is_held]
     speakers = sorted({one.speaker for one in held_out})
     references = {name: pick_reference([one for one in held_out if one.speaker == name]) for name in speakers}
@@ -77,7 +79,7 @@ def pick_reference(utterances: list[Utterance]) -> Utterance:
     return seconds[max(seconds)]
 
 
-def embed_recordings(encoder: SpeakerEncoder, utterances: list[Utterance], reference: Utterance) -> list[np.ndarray]:
+def embed_recordings(encoder: SpeakerEmbedder, utterances: list[Utterance], reference: Utterance) -> list[np.ndarray]:
     """Embeddings of recordings spread evenly over the corpus."""
     embedded = []
     for one in utterances[:: max(1, len(utterances) // (2 * RECORDINGS))]:

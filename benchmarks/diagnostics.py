@@ -1,9 +1,11 @@
-"""Does the diagnosis name the right disease at the right line, stay silent on the healthy, and cost little?
+"""Does the diagnosis report the right issue at the right line, stay silent on healthy scripts, and cost little?
 
-`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--skip-overhead]`
+`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--skip-overhead]`
 Every script in tests/diagnostics/cases is run under `myxtts diagnose run` and compared with expected.yaml, which was written
-without sight of the detector. Overhead: the same steady training with and without observation, 3 interleaved pairs.
-JSON: cases, cases_right, false_alarms (findings on healthy scripts), overhead (share), and each case with what was found.
+before the rules. `--real FOLDER` does the same for unmodified public scripts: FOLDER holds them (fetched, never committed),
+tests/diagnostics/real/expected.yaml what is true of them. Overhead: the same training with and without observation, 3
+interleaved pairs. JSON: cases, cases_right, real_scripts, real_right, false_alarms (findings on healthy scripts), overhead and
+unaccounted_share (fractions), and each script with what was found.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ROOT / "tests" / "diagnostics" / "cases"
+REAL = ROOT / "tests" / "diagnostics" / "real"
 STEADY_SCRIPT = """
 import sys, time
 import tensorflow as tf
@@ -57,57 +60,75 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
     parser.add_argument("--skip-overhead", action="store_true")
+    parser.add_argument("--real", type=Path, metavar="FOLDER", help="a folder with the scripts of real/expected.yaml")
     parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
     arguments = parser.parse_args()
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
     chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
-    results = []
-    for name, truth in chosen.items():
-        result = run_case(name, truth)
-        results.append(result)
-        print(
-            f"{'right' if result['right'] else 'WRONG':<6} {name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}"
-        )
-        for problem in result["problems"]:
-            print(f"       {problem}", flush=True)
-    figures: dict[str, Any] = {
+    results = [run_and_print(CASES / name, truth) for name, truth in chosen.items()]
+    real = []
+    if arguments.real:
+        described = yaml.safe_load((REAL / "expected.yaml").read_text(encoding="utf-8"))["scripts"]
+        for name, truth in described.items():
+            if (arguments.real / name).is_file():
+                real.append(run_and_print(arguments.real / name, truth))
+            else:
+                print(f"absent {name}")
+    everything = [*results, *real]
+    metrics: dict[str, Any] = {
         "cases": len(results),
         "cases_right": sum(result["right"] for result in results),
-        "false_alarms": sum(len(result["found"]) for result in results if result["healthy"]),
+        "real_scripts": len(real),
+        "real_right": sum(result["right"] for result in real),
+        "false_alarms": sum(len(result["found"]) for result in everything if result["healthy"]),
+        "unaccounted_share": max((result["unaccounted_share"] for result in everything), default=0.0),
         "overhead": None,
-        "results": results,
+        "results": everything,
     }
     if not arguments.skip_overhead:
-        figures.update(measure_overhead())
-    print({name: figures[name] for name in ("cases", "cases_right", "false_alarms", "overhead")})
+        metrics.update(measure_overhead())
+    print({name: value for name, value in metrics.items() if name not in ("results", "ratios")})
     if arguments.table:
         write_table(expected, results)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
-    return 0 if figures["cases_right"] == figures["cases"] and figures["false_alarms"] == 0 else 1
+        arguments.json.write_text(json.dumps(metrics, indent=1), encoding="utf-8")
+    is_right = metrics["cases_right"] == metrics["cases"] and metrics["real_right"] == metrics["real_scripts"]
+    return 0 if is_right and metrics["false_alarms"] == 0 else 1
 
 
-def run_case(name: str, truth: dict[str, Any]) -> dict[str, Any]:
-    """Diagnose one script and compare with the truth about it."""
+def run_and_print(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
+    """Diagnose one script and print what was found."""
+    result = run_case(script, truth)
+    right = "right" if result["right"] else "WRONG"
+    print(f"{right:<6} {script.name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}", flush=True)
+    for problem in result["problems"]:
+        print(f"       {problem}", flush=True)
+    return result
+
+
+def run_case(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
+    """Diagnose one script and compare with what is true of it."""
     with tempfile.TemporaryDirectory() as folder:
         report_file = Path(folder) / "report.json"
         observed = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file)]
         process = subprocess.run(
-            [*observed, str(CASES / name)],
-            cwd=folder, capture_output=True, text=True, timeout=600,
+            [*observed, str(script), *truth.get("arguments", [])],
+            cwd=folder, capture_output=True, text=True, timeout=1200,
         )  # fmt: skip
         if not report_file.exists():
             problems = [f"no report: exit {process.returncode}: {process.stderr[-300:]}"]
-            return {"name": name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "verdict_class": "",
-                    "problems": problems}  # fmt: skip
+            return {"name": script.name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "minor": [],
+                    "verdict_class": "", "unaccounted_share": 1.0, "problems": problems}  # fmt: skip
         report = json.loads(report_file.read_text(encoding="utf-8"))["report"]
-    problems = compare(CASES / name, truth, report)
+    problems = compare(script, truth, report)
     return {
-        "name": name,
+        "name": script.name,
         "right": not problems,
         "healthy": bool(truth.get("healthy")),
         "found": [f"{finding['disease']}:{finding['line']}" for finding in report["findings"]],
+        "minor": [f"{finding['disease']}:{finding['line']}" for finding in report["minor_findings"]],
         "verdict_class": report["verdict_class"],
+        "unaccounted_share": report["unaccounted_share"],
         "seconds_per_step": report["time"]["steady_mean_seconds"] if report["time"] else None,
         "problems": problems,
     }
@@ -121,10 +142,12 @@ def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list
         names = {wanted["disease"], *(wanted.get("or") or ())}
         allowed |= names
         lines = {number for text in wanted["at"] for number, line in enumerate(source, 1) if text in line}
-        named = [finding for finding in report["findings"] if finding["disease"] in names]
+        # What gains less than 1 % on this machine is a note: it must be right as well.
+        named = [one for one in [*report["findings"], *report["minor_findings"]] if one["disease"] in names]
+        places = [(Path(place["file"]).name, place["line"]) for finding in named for place in finding["lines"]]
         if not named:
             problems.append(f"missed {wanted['disease']}")
-        elif not any(finding["line"] in lines and Path(finding["file"]).name == script.name for finding in named):
+        elif not any(file == script.name and line in lines for file, line in places):
             problems.append(
                 f"{wanted['disease']} at line {[finding['line'] for finding in named]}, expected {sorted(lines)}"
             )

@@ -1,6 +1,6 @@
-"""Fair comparisons on a machine whose speed drifts: contenders take turns, and figures are ratios within a round.
+"""Fair comparisons on a machine whose speed varies: contenders take turns, and results are ratios within a round.
 
-In: functions that do one round of work and return a rate. Out: rates round by round, ratios with their spread, tables, JSON.
+A contender is a function that does one round of work and returns a rate.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from myxtts.runtime.atomic import write_atomically
+
 Rates = dict[str, list[float]]
 IDLE_SECONDS = 0.1
-IDLE_SHARE = 0.15
-"""Of one core: what threads that only poll may use."""
+IDLE_FRACTION = 0.15
+"""Of one core: as much as threads that only poll may use."""
 LONGEST_AFTERMATH_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as fast, as the median of the rounds, and between which values all rounds lie."""
+    """How many times as fast: the median, lowest and highest value of the rounds."""
 
     median: float
     low: float
@@ -37,17 +39,17 @@ class Ratio:
 
 
 def interleaved(contenders: Mapping[str, Callable[[], float]], rounds: int) -> Rates:
-    """The rate of each contender in each round. Everybody runs in every round; who begins changes from round to round.
+    """The rate of each contender in each round. All run in every round; the first one changes from round to round.
 
-    What a contender goes on doing after its turn (filling its buffers) is waited for and counted as its time: else it would
-    slow the next one down, and begin its own next turn with work done for nothing.
+    Work that a contender continues after its turn (filling its buffers) is waited for and counted as its time. Otherwise it would
+    slow down the next contender, and give its own next turn a head start.
     """
     names = list(contenders)
     rates: Rates = {name: [] for name in names}
     wait_until_idle()
-    for round_number in range(rounds):
-        for place in range(len(names)):
-            name = names[(place + round_number) % len(names)]
+    for round_index in range(rounds):
+        for turn_index in range(len(names)):
+            name = names[(turn_index + round_index) % len(names)]
             started = time.perf_counter()
             rate = contenders[name]()
             turn = time.perf_counter() - started
@@ -56,14 +58,14 @@ def interleaved(contenders: Mapping[str, Callable[[], float]], rounds: int) -> R
 
 
 def wait_until_idle() -> float:
-    """Wait until this process and its children compute nothing; returns for how many seconds they went on."""
+    """Wait until this process and its children are idle; returns the seconds until then."""
     started = last = time.perf_counter()
     used = _cpu_seconds()
     while last - started < LONGEST_AFTERMATH_SECONDS:
         time.sleep(IDLE_SECONDS)
         now, used_before = time.perf_counter(), used
         used = _cpu_seconds()
-        if used - used_before < IDLE_SHARE * (now - last):
+        if used - used_before < IDLE_FRACTION * (now - last):
             return last - started
         last = now
     return last - started
@@ -80,13 +82,13 @@ def _cpu_seconds() -> float:
 
 
 def ratio(rates: Rates, name: str, reference: str) -> Ratio:
-    """How many times the rate of `reference`, round by round."""
+    """The rates of `name` divided by those of `reference`, round by round."""
     values = [one / other for one, other in zip(rates[name], rates[reference], strict=True)]
     return Ratio(statistics.median(values), min(values), max(values))
 
 
 def paced(take: Callable[[], float], seconds: float) -> Callable[[], float]:
-    """A contender that calls `take` (which returns how much it took) for about `seconds` and returns the amount a second."""
+    """A contender that calls `take`, which returns an amount, for about `seconds` and returns the amount per second."""
 
     def run() -> float:
         amount = 0.0
@@ -101,17 +103,17 @@ def paced(take: Callable[[], float], seconds: float) -> Callable[[], float]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on the terminal: names to the left, figures to the right."""
+    """Print a table: names left-aligned, numbers right-aligned."""
     table = Table(title=title, title_justify="left")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     Console().print(table)
 
 
 def print_rates(title: str, unit: str, rates: Rates) -> None:
-    """Median and spread of every contender's rate."""
+    """Print the median and range of every contender's rate."""
     rows = [
         (name, f"{statistics.median(values):,.0f}", f"{min(values):,.0f} – {max(values):,.0f}")
         for name, values in rates.items()
@@ -119,7 +121,7 @@ def print_rates(title: str, unit: str, rates: Rates) -> None:
     print_table(title, ("", unit, "all rounds"), rows)
 
 
-def write_json(path: str | Path | None, figures: Mapping[str, float]) -> None:
-    """One flat object; nothing is written without a path."""
+def write_json(path: str | Path | None, metrics: Mapping[str, float]) -> None:
+    """Write one flat JSON object; does nothing without a path."""
     if path is not None:
-        Path(path).write_text(json.dumps(dict(figures), indent=2) + "\n", encoding="utf-8")
+        write_atomically(path, json.dumps(dict(metrics), indent=2) + "\n")

@@ -20,19 +20,21 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from harness import Ratio, interleaved, paced, print_rates, print_table, ratio, write_json
-from librosa_mel import librosa_mel
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import Ratio, interleaved, paced, print_rates, print_table, ratio, write_json
+from benchmarks.librosa_mel import librosa_mel
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
-from myxtts.cache.corpus_state import read_source
-from myxtts.cache.format import Cache, CacheSettings, open_cache
-from myxtts.cache.journal import RecordWriter, clip_key
-from myxtts.cache.location import worker_setup
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.format import Cache, CacheSettings
+from myxtts.cache.journal import clip_key, open_records
+from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.worker import worker_setup
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.workers import WorkerPool
@@ -53,7 +55,7 @@ def main() -> int:
         config = DataConfig(
             train_data=str(wav_copy(folder / "corpus")), cache_dir=str(folder / "cache"), text_symbols="graphemes"
         )
-        cache = open_cache(prepare_corpus(config).folder)
+        cache = prepare_cache(config)
         figures |= useful_shares(cache)
         if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` runs without it, too
             figures |= preparing_rates(config, folder, rounds=7)
@@ -96,7 +98,7 @@ def useful_shares(cache: Cache) -> dict[str, float]:
     """Frames of clips among all frames of the batches."""
     plans = {"fixed": planned(cache, "fixed"), "packed": planned(cache, "packed"), "dynamic": planned(cache, "dynamic")}
     plans |= {f"buckets{count}": planned(cache, "buckets", count) for count in (4, 8, 12)}
-    shares = {name: plan.useful_share(passes=10) for name, plan in plans.items()}
+    shares = {name: plan.useful_fraction(epochs=10) for name, plan in plans.items()}
     rows = [
         (name, f"{share:.1%}", len(plans[name].shapes))
         for name, share in sorted(shares.items(), key=lambda one: one[1])
@@ -107,7 +109,7 @@ def useful_shares(cache: Cache) -> dict[str, float]:
 
 def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, seconds: float) -> dict[str, float]:
     """Clips a second into batches of 16 clips (packed: rows that hold about 16)."""
-    from loader_contenders import (
+    from benchmarks.loader_contenders import (
         TorchLoader,
         clips_per_batch,
         copy_contender,
@@ -115,14 +117,13 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
         feed_contender,
         on_the_fly_dataset,
     )
-
-    from myxtts.batches.feed import Feed
+    from myxtts.batches.feed import open_feed
 
     fixed, packed = planned(cache, "fixed"), planned(cache, "packed")
-    by_id = {one.id: str(one.path) for one in read_source(config).utterances}
+    by_id = {one.id: str(one.path) for one in read_corpus(config).utterances}
     paths = [by_id[clip_id] for clip_id in cache.ids]
     torch_loader = TorchLoader(cache, fixed, folder)
-    with Feed(cache, fixed, config) as fixed_feed, Feed(cache, packed, config) as packed_feed:
+    with open_feed(cache, fixed, config) as fixed_feed, open_feed(cache, packed, config) as packed_feed:
         takers = {
             "cached, fixed 16x200x800": feed_contender(fixed_feed, BATCH_SIZE),
             f"cached, packed {packed.shapes[0]}": feed_contender(packed_feed, clips_per_batch(packed)),
@@ -154,7 +155,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
     """Decoding, mel and writing of all prompts; worker processes are warm, texts are left out."""
     # Neither side cuts silence or levels loudness: the work is the same.
     config = dataclasses.replace(config, trim_silence_db=None, loudness_db=None, min_seconds=0.01, max_seconds=1000.0)
-    utterances = read_source(config).utterances
+    utterances = read_corpus(config).utterances
     paths = [str(one.path) for one in utterances]
     _, sample_rate = read_audio(paths[0])
     spec = MelSpec.from_config(config, sample_rate)
@@ -167,20 +168,19 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         target = folder / f"prepared-{next(runs)}"
         target.mkdir()
         started = time.perf_counter()
-        writer = RecordWriter(target, settings, None)
-        writer.start(SymbolTable().to_list())
-        for place, head, payload in pool.run("audio", [[path, sample_rate] for path in paths]):
-            record = {
-                "key": clip_key(utterances[place].id),
-                "source_bytes": 0,
-                "source_mtime_ns": 0,
-                "source_hash": bytes.fromhex(head["hash"]),
-                "text_hash": 0,
-            }
-            writer.append(record, np.frombuffer(payload, "<f4").reshape(-1, spec.n_mels), no_tokens)
-        writer.sync()
+        with open_records(target, settings, None) as writer:
+            writer.start(SymbolTable().to_list())
+            for place, head, payload in pool.run("audio", [[path, sample_rate, None] for path in paths]):
+                record = {
+                    "key": clip_key(utterances[place].id),
+                    "source_bytes": 0,
+                    "source_mtime_ns": 0,
+                    "source_hash": bytes.fromhex(head["hash"]),
+                    "text_hash": 0,
+                }
+                writer.append(record, np.frombuffer(payload, "<f4").reshape(-1, spec.n_mels), no_tokens)
+            writer.sync()
         elapsed = time.perf_counter() - started
-        writer.close()
         return len(paths) / elapsed
 
     def librosas(pool: ProcessPoolExecutor) -> float:

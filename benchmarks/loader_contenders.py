@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from librosa_mel import librosa_mel
 
+from benchmarks.librosa_mel import librosa_mel
 from myxtts.batch import NO_CLIP
 from myxtts.batches.feed import Feed
 from myxtts.batches.plan import Plan

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import tensorflow as tf
 
-from myxtts.batches.feed import Feed
+from myxtts.batches.feed import open_feed
 from myxtts.batches.plan import build_plan
 from myxtts.cache.format import open_cache
 from myxtts.config.config import DataConfig
@@ -49,8 +49,8 @@ def main() -> None:
     started = time.perf_counter()
     cache = open_cache(folder)
     opened = time.perf_counter()
-    plan = build_plan("packed", cache.frame_counts, cache.token_counts)
-    with Feed(cache, plan, DataConfig()) as feed:
+    plan = build_plan("packed", cache.frame_counts, cache.token_counts, batch_size=16)
+    with open_feed(cache, plan, DataConfig()) as feed:
         next(feed)
         finished = time.perf_counter()
         megabytes = memory.stop()

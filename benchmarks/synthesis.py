@@ -1,14 +1,16 @@
-"""How fast a voice speaks, starts, and forgets: `python benchmarks/synthesis.py [--voice DIR] [--vocoder] [--json FILE]`.
+"""How fast a voice speaks and starts, and whether its memory stays flat: `python benchmarks/synthesis.py [--json FILE]`.
 
-Without a voice to measure (none given, none bundled) a network of the size `tiny` with random weights is measured: it costs the
-same. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at least four
-words: character errors of a recogniser (needs the extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
+Processor time (user and system, of all threads) per second of speech is compared with contenders that take turns on the same
+sentences: the TensorFlow network with the same weights and steps, and with `--piper NAME.onnx` a voice of Piper (extra
+`consumers`). `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at
+least four words: character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import statistics
 import subprocess
 import sys
@@ -19,150 +21,201 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from harness import print_table, write_json
 
-from myxtts.audio.files import load_clip
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.harness import interleaved, print_table, ratio, write_json
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.config.config import DataConfig, ModelConfig
+from myxtts.config.config import DataConfig
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
-from myxtts.models.spec import ModelSpec
+from myxtts.synthesis.options import SpeechOptions
+from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, save_voice
-from myxtts.text.tokenizer import FrontEnd, SymbolTable
+from myxtts.synthesis.voice_folder import bundled_voice, read_weights
 
 FEWEST_WORDS = 4
-"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recogniser guesses."""
+"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""
 SETTLED_AFTER = 100
-"""Sentences after which memory is compared: by then every shape has been used."""
+"""Sentences after which memory is compared."""
+SPOKEN_SENTENCES = 20
+"""Of one turn of a contender."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--voice", metavar="DIR", help="default: the bundled voice, or random weights")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
+    parser.add_argument("--voice", metavar="DIR", type=Path, default=bundled_voice(), help="default: the bundled voice")
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--sentences", type=int, default=1000, help="sentences over which memory must stay flat")
-    parser.add_argument("--rounds", type=int, default=5, help="repetitions of everything that starts a process")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every contender")
+    parser.add_argument("--piper", metavar="MODEL", type=Path, help="an .onnx voice of Piper to compare with")
+    parser.add_argument("--no-tensorflow", action="store_true", help="leave out what needs TensorFlow")
     parser.add_argument("--vocoder", action="store_true", help="character errors against librosa's Griffin-Lim")
     arguments = parser.parse_args()
+    metrics: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="myxtts-benchmark-") as name:
-        folder = voice_folder(arguments.voice, Path(name))
-        figures = starting(folder, Path(name), arguments.rounds)
-        voice = Voice.load(folder)
-        started = time.perf_counter()
-        voice.warm_up()
-        figures["warm_up_seconds"] = time.perf_counter() - started
-        figures |= speaking(voice)
-        figures |= lasting(voice, arguments.sentences)
-        if arguments.vocoder:
-            figures |= vocoding(voice)
-    rows = [(key, f"{value:.3f}" if isinstance(value, float) else str(value)) for key, value in figures.items()]
-    print_table(f"Synthesis with {arguments.voice or 'the bundled voice or random weights'}", ("", "measured"), rows)
-    write_json(arguments.json, figures)
+        metrics |= starting(arguments.voice, Path(name), arguments.rounds, not arguments.no_tensorflow)
+    voice = Voice.load(arguments.voice)
+    metrics |= lasting(voice, arguments.sentences)  # before TensorFlow is imported: memory of speaking alone
+    metrics |= first_audio(voice)
+    metrics |= speaking(voice, arguments)
+    if arguments.vocoder:
+        metrics |= vocoding(voice)
+    rows = [(key, f"{value:.3f}" if isinstance(value, float) else str(value)) for key, value in metrics.items()]
+    print_table(f"Synthesis with {arguments.voice}", ("", "measured"), rows)
+    write_json(arguments.json, metrics)
     return 0
 
 
-def voice_folder(given: str | None, place: Path) -> Path:
-    """The voice to measure."""
-    if given is not None:
-        return Path(given)
-    try:
-        return bundled_voice()
-    except VoiceError:
-        return random_voice(place / "random-voice")
-
-
-def random_voice(folder: Path) -> Path:
-    """A tiny voice that speaks nonsense at the usual pace."""
-    from myxtts.models.xtts import XTTS
-
-    symbols = SymbolTable().extended_with("abcdefghijklmnopqrstuvwxyz'")
-    mel = MelSpec(16000)
-    model = ModelSpec.from_config(
-        ModelConfig(), num_symbols=len(symbols), num_languages=1, num_speakers=1, n_mels=mel.n_mels
-    )
-    network = XTTS(model)
-    network.build()
-    weights = {name: np.asarray(variable.value) for name, variable in network.weights_by_name().items()}
-    weights["duration_predictor/output/kernel"] *= 0
-    weights["duration_predictor/output/bias"] += np.log(2.3)  # frames a symbol or blank: 13.6 letters a second
-    weights["mel_mean"] -= 4
-    description = VoiceDescription(
-        model=model.to_dict(),
-        mel=mel.to_dict(),
-        symbols=symbols.to_list(),
-        front_end=FrontEnd("graphemes").to_dict(),
-        languages=["en"],
-        speakers=["random"],
-    )
-    return save_voice(folder, description, weights)
-
-
-def starting(folder: Path, place: Path, rounds: int) -> dict[str, float]:
-    """Seconds of TensorFlow's import and of a whole `myxtts say`, each in new processes that take turns."""
+def starting(folder: Path, place: Path, rounds: int, has_tensorflow: bool) -> dict[str, float]:
+    """Seconds of a whole `myxtts say` and of TensorFlow's import, in new processes that take turns, and their ratio."""
     say = [sys.executable, "-m", "myxtts.cli", "say", "Please enter your password, followed by the pound key."]
-    commands = {
-        "import_seconds": [sys.executable, "-c", "import tensorflow"],
-        "say_seconds": [*say, "--voice", str(folder), "-o", str(place / "said.wav")],
-    }
+    commands = {"say_seconds": [*say, "--voice", str(folder), "-o", str(place / "said.wav")]}
+    if has_tensorflow:
+        commands["import_seconds"] = [sys.executable, "-c", "import tensorflow"]
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
             started = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True)
             seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    if has_tensorflow:
+        pairs = zip(seconds["say_seconds"], seconds["import_seconds"], strict=True)
+        medians["say_vs_import"] = statistics.median(say / load for say, load in pairs)
+    return medians
 
 
-def speaking(voice: Voice) -> dict[str, float]:
-    """Real-time factors over the held-out sentences, and the wait for the first sound of a long text; after `warm_up`."""
-    texts = sentences()[:60]
-    figures = {}
-    ways: dict[str, Callable[[], float]] = {
-        "rtf": lambda: sum(voice.synthesize(text, seed=number).seconds for number, text in enumerate(texts)),
-        "rtf_batched": lambda: sum(audio.seconds for audio in voice.synthesize_many(texts)),
+def speaking(voice: Voice, arguments: argparse.Namespace) -> dict[str, float]:
+    """Processor seconds per second of speech of every contender, and the ratios of the issue."""
+    texts = sentences()[:SPOKEN_SENTENCES]
+    contenders = {
+        "speech": _rate_of(lambda: sum(voice.synthesize(text, pause=0).seconds for text in texts)),
+        "network": _rate_of(lambda: _speak_network(voice, texts)),
     }
-    voice.synthesize_many(texts)  # compiles the functions of batches
-    for name, speak in ways.items():
-        started = time.perf_counter()
-        spoken_seconds = speak()
-        figures[name] = (time.perf_counter() - started) / spoken_seconds
-    waits = []
+    if not arguments.no_tensorflow:
+        contenders["tensorflow"] = _rate_of(_tensorflow_speaker(voice, arguments.voice, texts))
+    if arguments.piper is not None:
+        contenders["piper"] = _rate_of(_piper_speaker(arguments.piper, texts))
+    rates = interleaved(contenders, arguments.rounds)
+    metrics = {f"cpu_seconds_{name}": 1 / statistics.median(values) for name, values in rates.items()}
+    if "tensorflow" in rates:
+        metrics["cpu_vs_tensorflow"] = 1 / ratio(rates, "network", "tensorflow").median
+    if "piper" in rates:
+        metrics["cpu_vs_piper"] = 1 / ratio(rates, "speech", "piper").median
+    return metrics
+
+
+def _rate_of(speak: Callable[[], float]) -> Callable[[], float]:
+    """Seconds of speech per second of processor time; the first call, which is not counted, warms up."""
+    speak()
+
+    def measure() -> float:
+        before = os.times()
+        seconds = speak()
+        after = os.times()
+        return seconds / (after.user + after.system - before.user - before.system)
+
+    return measure
+
+
+def _speak_network(voice: Voice, texts: list[str]) -> float:
+    """Speak without the vocoder; returns seconds of speech."""
+    sampling, frames = voice.sampling(SpeechOptions()), 0
+    for text in texts:
+        encoded = voice.engine.encode(voice.description.tokenizer().encode(text, voice.languages[0]).ids, sampling)
+        num_frames = int(encoded.frames.sum())
+        voice.engine.decode(*encoded, noise_of(0, 0, num_frames, voice.mel.n_mels), sampling)
+        frames += num_frames
+    return frames / voice.mel.frames_per_second
+
+
+def _tensorflow_speaker(voice: Voice, folder: Path, texts: list[str]) -> Callable[[], float]:
+    """The same as `_speak_network` by the TensorFlow network, traced once for the exact lengths of each text."""
+    import tensorflow as tf
+
+    from myxtts.models.xtts import XTTS
+
+    description, weights = read_weights(folder)
+    model = XTTS(description.model_spec())
+    model.build()
+    for name, variable in model.weights_by_name().items():
+        variable.assign(weights[name])
+    sampling, tokenizer = voice.sampling(SpeechOptions()), description.tokenizer()
+    speaker, language = tf.constant(sampling.speaker[np.newaxis]), tf.constant([sampling.language])
+
+    def speak(tokens, durations, noise):
+        lengths = tf.constant([tokens.shape[1]])
+        features, _ = model.encode(tokens, lengths, speaker, language)
+        return model.decode(features, durations, noise, speaker, language, sampling.steps, sampling.temperature)
+
+    calls, frames = [], 0
+    for text in texts:
+        ids = tokenizer.encode(text, voice.languages[0]).ids
+        durations = voice.engine.encode(ids, sampling).frames[np.newaxis].astype(np.int32)
+        noise = noise_of(0, 0, int(durations.sum()), voice.mel.n_mels)[np.newaxis]
+        given = tf.constant([ids]), tf.constant(durations), tf.constant(noise)
+        calls.append((text, tf.function(speak, autograph=False).get_concrete_function(*given), given))
+        frames += noise.shape[1]
+
+    def speak_all() -> float:
+        for text, function, given in calls:
+            tokenizer.encode(text, voice.languages[0])  # as the other contender does
+            function(*given).numpy()
+        return frames / voice.mel.frames_per_second
+
+    return speak_all
+
+
+def _piper_speaker(model: Path, texts: list[str]) -> Callable[[], float]:
+    from piper import PiperVoice
+
+    piper = PiperVoice.load(model)
+
+    def speak() -> float:
+        chunks = [chunk for text in texts for chunk in piper.synthesize(text)]
+        return sum(len(chunk.audio_float_array) / chunk.sample_rate for chunk in chunks)
+
+    return speak
+
+
+def first_audio(voice: Voice) -> dict[str, float]:
+    """Seconds until the first sound of a long text, warm."""
+    texts, waits = sentences()[:60], []
     for start in range(0, 50, 10):
         long_text = " ".join(texts[start : start + 10] * 10)
         started = time.perf_counter()
         next(iter(voice.say(long_text)))
         waits.append(time.perf_counter() - started)
-    return figures | {"first_audio_seconds": statistics.median(waits), "first_audio_seconds_worst": max(waits)}
+    return {"first_audio_seconds": statistics.median(waits), "first_audio_seconds_worst": max(waits)}
 
 
 def lasting(voice: Voice, count: int) -> dict[str, float]:
-    """Growth of the process's memory (share of its size) over many different sentences, and functions compiled in all."""
+    """Growth of the process's memory (fraction of its size) over many different sentences, and its size in megabytes."""
     process = psutil.Process()
     known = sentences()
     generator = np.random.default_rng(1)
-    settled = 0
-    for number in range(count):
+    settled = largest = 0
+    for index in range(count):
         first, second = generator.integers(len(known), size=2)
-        voice.synthesize(f"{known[first]} {known[second]}" if number % 3 == 0 else known[first], seed=number)
-        if number + 1 == min(SETTLED_AFTER, count // 2):
-            settled = process.memory_info().rss
-    return {
-        "rss_growth": process.memory_info().rss / settled - 1,
-        "functions_compiled": voice.counts().traces,
-        "sentences": count,
-    }
+        voice.synthesize(f"{known[first]} {known[second]}" if index % 3 == 0 else known[first], seed=index)
+        size = process.memory_info().rss
+        largest = max(largest, size)
+        if index + 1 == min(SETTLED_AFTER, max(1, count // 2)):
+            settled = size
+    return {"rss_growth": size / settled - 1, "rss_megabytes": largest / 1e6, "sentences": count}
 
 
 def vocoding(voice: Voice) -> dict[str, float]:
     """Character errors on recordings: as they are, through our vocoder, through librosa's with 60 iterations."""
     import librosa
 
-    from myxtts.evaluation.judge import Share, measure
-    from myxtts.evaluation.metrics import count_errors, sum_errors
-    from myxtts.evaluation.recognizers import RECOGNISER_RATE, PocketsphinxRecogniser
+    from myxtts.evaluation.estimates import Ratio, estimate
+    from myxtts.evaluation.recognizers import RECOGNIZER_RATE, open_recognizer
+    from myxtts.evaluation.text_errors import count_errors, sum_errors
 
-    mel = MelSpec(RECOGNISER_RATE)
+    mel = MelSpec(RECOGNIZER_RATE)
     if voice.mel != mel:
         raise VoiceError(f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}.")
     texts, clips = [], []
@@ -184,21 +237,21 @@ def vocoding(voice: Voice) -> dict[str, float]:
         "cer_vocoder": lambda: [voice.vocode(frames).samples for frames in mels],
         "cer_librosa_60": lambda: [by_librosa(frames) for frames in mels],
     }
-    figures, counts = {"vocoded_clips": len(clips)}, {}
+    metrics, counts = {"vocoded_clips": len(clips)}, {}
     for name, sounds in contenders.items():
         started = time.perf_counter()
         audios = sounds()
-        figures[name.replace("cer", "seconds")] = time.perf_counter() - started
-        heard = PocketsphinxRecogniser().recognise(audios, mel.sample_rate)
+        metrics[name.replace("cer", "seconds")] = time.perf_counter() - started
+        heard = open_recognizer("pocketsphinx", ["en"]).recognize(audios, mel.sample_rate, ["en"] * len(audios))
         counts[name] = [count_errors(said, what, "en") for said, what in zip(texts, heard, strict=True)]
-        figures[name] = sum_errors(counts[name]).character_error
-    difference = measure(
+        metrics[name] = sum_errors(counts[name]).character_error
+    difference = estimate(
         [
-            [Share(ours.character_edits - theirs.character_edits, ours.characters)]
+            [Ratio(ours.character_edits - theirs.character_edits, ours.characters)]
             for ours, theirs in zip(counts["cer_vocoder"], counts["cer_librosa_60"], strict=True)
         ]
     )
-    return figures | {f"vocoder_minus_librosa_{name}": value for name, value in vars(difference).items()}
+    return metrics | {f"vocoder_minus_librosa_{name}": value for name, value in vars(difference).items()}
 
 
 def metadata(name: str) -> list[list[str]]:

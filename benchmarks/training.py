@@ -41,7 +41,7 @@ import io, json
 config = load_config(None, {{"training.checkpoint_dir": {folder!r}}})
 trainer = XTTSTrainer(config, display=Display(Console(file=io.StringIO())))
 trainer.warm_up_training()
-trainer.steps.learn([next(trainer.feed)]).numpy()
+trainer.task.steps.learn([next(trainer.task.feed)]).numpy()
 seconds = time.time() - started
 print(json.dumps({{"first_step_seconds": seconds, "import_seconds": imported, "stages": trainer.timers.as_dict()}}))
 import os
@@ -124,11 +124,11 @@ def serve_rounds(folder: str) -> None:
 
     start_tensorflow()
     contender = Contender(Path(folder))
-    print(json.dumps(contender.trainer.hardware.facts()), flush=True)
+    print(json.dumps(contender.trainer.task.hardware.facts()), flush=True)
     for _ in sys.stdin:
         contender.run_round()
         print(contender.rates[-1], flush=True)
-    contender.trainer.feed.close()
+    contender.trainer.close()
 
 
 def make_trainer(folder: Path, **overrides):
@@ -155,16 +155,16 @@ class Contender:
         self.rates: list[float] = []
         self.busy_cores: list[float] = []
         self.trainer.warm_up_training()
-        self.trainer.steps.learn([next(self.trainer.feed)]).numpy()
+        self.trainer.task.steps.learn([next(self.trainer.task.feed)]).numpy()
 
     def run_round(self) -> None:
         """Useful frames per second of a few steps; with `retraces`, the function is built anew every few steps."""
-        steps, frames, started = self.trainer.steps, 0.0, time.perf_counter()
+        steps, frames, started = self.trainer.task.steps, 0.0, time.perf_counter()
         cpu_seconds = time.process_time()
         for number in range(STEPS_PER_ROUND):
             if self.retraces and number % STEPS_BETWEEN_RETRACES == 0:
                 steps.functions.clear()
-            batch = next(self.trainer.feed)
+            batch = next(self.trainer.task.feed)
             steps.learn([batch]).numpy()
             frames += float(batch.mel_lengths.numpy().sum())
         seconds = time.perf_counter() - started
@@ -198,28 +198,28 @@ def measure_plans(folder: Path) -> dict:
         products.append(2 * MATRIX_SIZE**3 / (time.perf_counter() - started))
         started = time.perf_counter()
         for _ in range(STEPS_PER_ROUND):
-            default.trainer.steps.learn([next(default.trainer.feed)]).numpy()
+            default.trainer.task.steps.learn([next(default.trainer.task.feed)]).numpy()
         step_seconds.append((time.perf_counter() - started) / STEPS_PER_ROUND)
 
-    trainer, plan = default.trainer, default.trainer.corpus.plan
-    forward = tf.function(trainer.steps._validation_step, input_signature=[plan.shapes[0].signature()])
+    trainer, plan = default.trainer, default.trainer.task.corpus.plan
+    forward = tf.function(trainer.task.steps._validation_step, input_signature=[plan.shapes[0].signature()])
     flops = training_flops(forward.get_concrete_function())
     shares = [flops / seconds / rate for seconds, rate in zip(step_seconds, products, strict=True)]
-    useful = plan.useful_share()
+    useful = plan.useful_fraction()
     ratios = {
         name: [mine / theirs for mine, theirs in zip(default.rates, contender.rates, strict=True)]
         for name, contender in others.items()
     }
     for contender in (default, *others.values()):
-        contender.trainer.feed.close()
+        contender.trainer.close()
     return {
         "default_vs_fixed": statistics.median(ratios["fixed"]),
         "default_vs_buckets": statistics.median(ratios["buckets"]),
         "default_vs_retracing": statistics.median(ratios["retracing"]),
-        "promised_vs_fixed": useful / others["fixed"].trainer.corpus.plan.useful_share(),
+        "promised_vs_fixed": useful / others["fixed"].trainer.task.corpus.plan.useful_fraction(),
         "flops_share_total": statistics.median(shares),
         "flops_share_useful": statistics.median(shares) * useful,
-        "parameters": trainer.state.layout.size,
+        "parameters": trainer.task.state.layout.size,
         "busy_cores": statistics.median(default.busy_cores),
         "cores": usable_cores(),
         "_busy_cores": default.busy_cores,

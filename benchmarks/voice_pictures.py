@@ -81,16 +81,16 @@ def draw_alignments(run: Path, out: Path) -> None:
 
     config = parse_config(load_checkpoint(newest_checkpoint(run)).config)
     trainer = XTTSTrainer(config)
-    batch = next(iter(trainer._validation_batches()))
-    with trainer.state.averaged():
-        path = trainer.steps.align(batch)[0].numpy()
-    trainer.feed.close()
+    batch = next(iter(trainer.task.validation_batches()))
+    with trainer.task.state.with_ema_weights():
+        path = trainer.task.steps.align(batch)[0].numpy()
+    trainer.close()
     figure = Figure(figsize=(9, 4), dpi=100)
     for slot, axes in enumerate(figure.subplots(2, CLIPS).T):
         start, frames = int(batch.frame_starts[0, slot]), int(batch.mel_lengths[0, slot])
         first, symbols = 2 * int(batch.token_starts[0, slot]), 2 * int(batch.text_lengths[0, slot]) + 1
         axes[0].imshow(batch.mel[0, start : start + frames].numpy().T, origin="lower", aspect="auto")
-        axes[0].set_title(trainer.corpus.cache.ids[int(batch.clips[0, slot])], fontsize=8)
+        axes[0].set_title(trainer.task.corpus.cache.ids[int(batch.clips[0, slot])], fontsize=8)
         matrix = np.zeros((symbols, frames))
         matrix[path[start : start + frames] - first, np.arange(frames)] = 1
         axes[1].imshow(matrix, origin="lower", aspect="auto", interpolation="none", cmap="Greys")

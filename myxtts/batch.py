@@ -1,8 +1,8 @@
-"""THE batch: what the loader gives and the model takes, and its static shape.
+"""The batch that the loader produces and the model consumes, and its static shape.
 
-A row holds one clip (`fixed`, `buckets`, `dynamic`) or several (`packed`), each in a numbered slot. Where a clip lies in its
-row is told by starts and lengths alone; segment membership, positions and masks follow from them in the graph
-(`myxtts.models.layers.RowLayout`). Between two clips of a row, and after the last one, tokens are 0 and mel frames are 0.0.
+A row holds one clip (plans `fixed`, `buckets`, `dynamic`) or several (`packed`), each in its own slot. The start and length of
+each clip are all that is stored; segments, positions and masks are derived from them in the graph
+(`myxtts.models.layout.RowLayout`). Between two clips of a row, and after the last one, tokens are 0 and mel frames are 0.0.
 """
 
 from __future__ import annotations
@@ -10,42 +10,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-PADDING_TOKEN = 0
-"""Token of gaps and padding in every symbol table."""
 BLANK_TOKEN = 1
-"""Token that the model inserts between any two symbols; a tokenizer never emits it."""
+"""Token that the model inserts between two symbols; a tokenizer never emits it."""
 NO_CLIP = -1
-"""Clip number of an empty slot."""
+"""Clip index of an empty slot."""
 
 
 class Batch(NamedTuple):
-    """One static batch. Sizes are those of a `BatchShape`."""
+    """One batch of static shape; the sizes are those of its `BatchShape`."""
 
     tokens: Any
-    """int32 (rows, tokens): symbols as the tokenizer gives them, without blanks; 0 is padding."""
+    """int32 (rows, tokens): symbols from the tokenizer, without blanks; 0 is padding."""
     mel: Any
     """float32 (rows, frames, n_mels): log-mel frames; 0 is padding."""
     text_lengths: Any
-    """int32 (rows, slots): symbols of each clip, 0 for an empty slot."""
+    """int32 (rows, slots): number of symbols of each clip, 0 for an empty slot."""
     mel_lengths: Any
-    """int32 (rows, slots): frames of each clip, 0 for an empty slot."""
+    """int32 (rows, slots): number of frames of each clip, 0 for an empty slot."""
     token_starts: Any
     """int32 (rows, slots): index in the row of each clip's first symbol."""
     frame_starts: Any
     """int32 (rows, slots): index in the row of each clip's first frame."""
     clips: Any
-    """int32 (rows, slots): number of each clip in the cache; -1 for an empty slot."""
+    """int32 (rows, slots): index of each clip in the cache; -1 for an empty slot."""
     speakers: Any
-    """int32 (rows, slots): number of each clip's speaker."""
+    """int32 (rows, slots): index of each clip's speaker."""
     languages: Any
-    """int32 (rows, slots): number of each clip's language."""
+    """int32 (rows, slots): index of each clip's language."""
     references: Any
-    """float32 (rows, slots, reference_frames, n_mels): a piece of *another* clip of the same speaker, repeated if short."""
+    """float32 (rows, slots, reference_frames, n_mels): part of *another* clip of the same speaker, repeated if too short."""
 
 
 @dataclass(frozen=True, order=True)
 class BatchShape:
-    """The static sizes of a batch; hashable, so that one compiled step belongs to one shape."""
+    """The static sizes of a batch; hashable, so that each shape has one compiled step."""
 
     rows: int
     tokens: int
@@ -53,10 +51,10 @@ class BatchShape:
     slots: int = 1
     n_mels: int = 80
     reference_frames: int = 0
-    """0 for a corpus of one speaker: the model is not conditioned on a reference, and none is loaded."""
+    """0 for a corpus with one speaker: the model is not conditioned on a reference, and none is loaded."""
 
     def signature(self) -> Batch:
-        """The batch as `tf.TensorSpec`s, for an input signature."""
+        """A batch of `tf.TensorSpec`s, for an input signature."""
         import tensorflow as tf
 
         slot = tf.TensorSpec((self.rows, self.slots), tf.int32)
@@ -74,7 +72,7 @@ class BatchShape:
         )
 
     def empty(self) -> Batch:
-        """A batch of this shape that holds no clip: it trains nothing, and warms up whatever is compiled for the shape."""
+        """A batch of this shape without clips: it changes no weights and warms up everything compiled for the shape."""
         import tensorflow as tf
 
         zeros = Batch(*(tf.zeros(spec.shape, spec.dtype) for spec in self.signature()))

@@ -1,11 +1,11 @@
-"""The errors that a user can cause and can mend: what was received, what was expected, what to do.
+"""The errors that a user can cause and can fix. Each message says what was received, what was expected, and what to do.
 
-The command line prints them as one message without a traceback. Anything else that escapes is a defect of ours.
+The command line prints them as one message without a traceback. Any other exception that escapes is a bug in MyXTTS.
 """
 
 
 class MyXTTSError(Exception):
-    """Base of every error that is explained to the user instead of shown as a traceback."""
+    """Base class of every error that is explained to the user instead of shown as a traceback."""
 
 
 class ConfigError(MyXTTSError):
@@ -13,7 +13,7 @@ class ConfigError(MyXTTSError):
 
 
 class CorpusError(MyXTTSError):
-    """A folder of recordings cannot be used at all (single bad clips are set aside, not raised)."""
+    """A folder of recordings cannot be used at all (single unusable clips are skipped and reported instead)."""
 
 
 class AudioError(MyXTTSError):
@@ -29,11 +29,11 @@ class TextError(MyXTTSError):
 
 
 class CacheError(MyXTTSError):
-    """A prepared cache is missing, stale, damaged, or could not be written."""
+    """A prepared cache is missing, outdated, damaged, or could not be written."""
 
 
 class PlanError(MyXTTSError):
-    """A corpus does not fit the static shapes that were asked for."""
+    """A corpus does not fit the static shapes that were requested."""
 
 
 class CheckpointError(MyXTTSError):
@@ -41,15 +41,15 @@ class CheckpointError(MyXTTSError):
 
 
 class TrainingError(MyXTTSError):
-    """Training cannot go on: diverged, retraced with `on_retrace: fail`, out of memory, a worker was lost."""
+    """Training cannot continue: it diverged, retraced with `on_retrace: fail`, ran out of memory, or lost a worker."""
 
 
 class VoiceError(MyXTTSError):
-    """A voice folder is missing, damaged, foreign, or lacks what was asked of it."""
+    """A voice folder is missing, damaged, in another format, or lacks what was requested."""
 
 
 class EvaluationError(MyXTTSError):
-    """A voice cannot be measured: a metric's package or a recogniser is missing."""
+    """A voice cannot be measured, for example because the package of a metric or a recognizer is missing."""
 
 
 class DiagnosisError(MyXTTSError):

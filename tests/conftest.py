@@ -2,9 +2,14 @@
 
 import signal
 
+import hypothesis
 import pytest
+from hypothesis import settings
 
-# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would wait in vain.
+settings.register_profile("myxtts", deadline=None)  # how long a case takes says nothing on a busy machine
+settings.load_profile("myxtts")
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would time out.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -19,23 +24,21 @@ def usual_hangup():
 @pytest.fixture(scope="session")
 def bundled_cache(tmp_path_factory):
     """The bundled corpus, prepared once for all tests."""
-    from myxtts.cache.format import open_cache
-    from myxtts.cache.prepare import prepare_corpus
+    from myxtts.cache.prepare import prepare_cache
     from myxtts.config.config import DataConfig
 
     folder = tmp_path_factory.mktemp("bundled-cache")
-    report = prepare_corpus(DataConfig(cache_dir=str(folder)))
-    return open_cache(report.folder)
+    return prepare_cache(DataConfig(cache_dir=str(folder)))
 
 
 @pytest.fixture(scope="session")
 def tone_corpus(tmp_path_factory):
     """A dozen tones of five lengths, prepared; a configuration for it comes from `small_config`."""
-    from myxtts.cache.prepare import prepare_corpus
+    from myxtts.cache.prepare import prepare_cache
     from tests.corpus.tiny_corpus import make_corpus
     from tests.training.small_runs import small_config
 
     folder = tmp_path_factory.mktemp("tones")
     make_corpus(folder, 12)
-    prepare_corpus(small_config(folder, folder).data)
+    prepare_cache(small_config(folder, folder).data)
     return folder

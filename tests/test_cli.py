@@ -1,4 +1,4 @@
-"""The command line as a user meets it: help at once, one line for a mistake, exit codes, scripts that only call it."""
+"""The command line: help at once, one line for a mistake, exit codes, and scripts that only call it."""
 
 import argparse
 import json
@@ -132,6 +132,19 @@ def test_mistakes_are_reported_before_tensorflow_is_imported():
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
+def test_training_without_tensorflow_is_one_line_that_says_what_to_install(tmp_path):
+    code = "from myxtts.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = in_a_process_without_tensorflow(code, "train", "--checkpoint-dir", str(tmp_path / "run"))
+    message = "myxtts train: This needs TensorFlow, which is not installed. Run `pip install '.[train]'` in the project folder.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_a_voice_speaks_in_python_without_tensorflow():
+    code = "import myxtts; print(myxtts.load_voice().synthesize('Hello.', steps=1).seconds > 0.3)"
+    done = in_a_process_without_tensorflow(code)
+    assert done.stdout == "True\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -150,7 +163,7 @@ def test_exit_codes(error, code, message, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_a_defect_of_ours_is_not_hidden(monkeypatch):
+def test_a_bug_is_not_hidden(monkeypatch):
     def fail(arguments):
         raise ZeroDivisionError
 

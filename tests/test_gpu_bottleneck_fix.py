@@ -44,7 +44,7 @@ def test_python_is_in_the_graph_of_the_python_loader_only(tone_corpus, settings,
 
 
 def test_native_batches_call_no_python_for_a_clip(tone_corpus, monkeypatch, record_property):
-    from myxtts.batches import on_the_fly as python_loader
+    from myxtts.batches import python_loader
     from myxtts.data.ljspeech import LJSpeechDataset
 
     calls, load_clip = [], python_loader.load_clip
@@ -54,7 +54,7 @@ def test_native_batches_call_no_python_for_a_clip(tone_corpus, monkeypatch, reco
         calls.clear()
         data = small_config(tone_corpus, tone_corpus, {"plan": "fixed", "use_tf_native_loading": is_native}).data
         clips = sum(
-            int((lengths.numpy() > 0).sum()) for *_, lengths in LJSpeechDataset(config=data).create_tf_dataset(passes=3)
+            int((lengths.numpy() > 0).sum()) for *_, lengths in LJSpeechDataset(config=data).create_tf_dataset(epochs=3)
         )
         counts[is_native] = len(calls)
     record_property(

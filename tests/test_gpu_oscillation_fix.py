@@ -21,19 +21,19 @@ BATCHES = 50
 
 
 def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monkeypatch, record_property):
-    from myxtts.batches.on_the_fly import Recordings
+    from myxtts.batches.python_loader import PythonFrames
     from myxtts.diagnostics.trial import trial_trainer
 
-    loaded, load = [], Recordings.rows
+    loaded, load = [], PythonFrames.rows
 
     def counted(self, start, limit):
         loaded.append(start)
         return load(self, start, limit)
 
-    monkeypatch.setattr(Recordings, "rows", counted)
+    monkeypatch.setattr(PythonFrames, "rows", counted)
     data = {"plan": "fixed", "batch_size": 2, "prefetch_buffer_size": 3, "use_tf_native_loading": False}
     with trial_trainer(small_config(tone_corpus, tone_corpus, data)) as trainer:
-        trainer.steps.learn([next(trainer.feed)])
+        trainer.task.steps.learn([next(trainer.task.feed)])
         deadline = time.monotonic() + 60
         while len(loaded) < 2 * 4 and time.monotonic() < deadline:
             time.sleep(0.01)

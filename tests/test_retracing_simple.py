@@ -47,9 +47,9 @@ def trainer(tone_corpus):
 def test_the_step_of_a_custom_loop_is_traced_once_for_all_batches_of_the_loader(trainer, record_property):
     from myxtts.data.ljspeech import LJSpeechDataset
 
-    for text, mel, text_lengths, mel_lengths in LJSpeechDataset(config=trainer.config.data).create_tf_dataset(passes=2):
+    for text, mel, text_lengths, mel_lengths in LJSpeechDataset(config=trainer.config.data).create_tf_dataset(epochs=2):
         trainer.distributed_train_step(text, mel, text_lengths, mel_lengths)
-    traces = {name: step.experimental_get_tracing_count() for name, step in trainer.steps.functions.items()}
+    traces = {name: step.experimental_get_tracing_count() for name, step in trainer.task.steps.functions.items()}
     record_property("steps", trainer.step)
     record_property("traces", ", ".join(f"{count} of {name}" for name, count in traces.items()))
     assert trainer.step > 4

@@ -22,14 +22,14 @@ def data_config(folder, plan, **changes):
     return small_config(folder, folder, {"plan": plan, "pad_to_fixed_length": plan == "fixed"} | sizes | changes).data
 
 
-def batches_of(data, passes=1):
+def batches_of(data, epochs=1):
     from myxtts.data.ljspeech import LJSpeechDataset
 
-    return LJSpeechDataset(config=data).create_tf_dataset(passes=passes)
+    return LJSpeechDataset(config=data).create_tf_dataset(epochs=epochs)
 
 
 def test_fixed_batches_have_exactly_the_configured_shape(tone_corpus, record_property):
-    dataset = batches_of(data_config(tone_corpus, "fixed"), passes=2)
+    dataset = batches_of(data_config(tone_corpus, "fixed"), epochs=2)
     shapes = [tuple(field.shape) for field in dataset.element_spec]
     record_property("text, mel, text lengths, mel lengths", ", ".join(map(str, shapes)))
     assert shapes == [(ROWS, TOKENS), (ROWS, FRAMES, 80), (ROWS,), (ROWS,)]
@@ -68,7 +68,7 @@ def test_real_steps_of_a_static_plan_are_compiled_before_the_first_one(tone_corp
     with trial_trainer(small_config(tone_corpus, tone_corpus, {"plan": plan, "num_buckets": 2})) as trainer:
         trainer.warm_up()
         trial = run_trial(trainer, 6)
-        record_property("shapes", ", ".join(str(shape) for shape in trainer.corpus.plan.shapes))
+        record_property("shapes", ", ".join(str(shape) for shape in trainer.task.corpus.plan.shapes))
         record_property("retraces in 6 steps", len(trial.retraces))
         assert (trial.retraces, trial.since_warmup.traces, trial.since_warmup.signatures) == ((), 0, 0)
 

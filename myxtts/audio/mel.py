@@ -1,29 +1,26 @@
-"""THE mel: samples (float32, mono) → log-mel frames (frames, n_mels), in NumPy. `myxtts.batches.on_the_fly` is the same in
-TensorFlow.
+"""The log-mel spectrogram of the whole package: float32 samples (samples,) → frames (frames, n_mels), in NumPy.
 
-Natural logarithm of `max(filterbank @ |STFT|, log_floor)`: magnitudes, not powers; a periodic Hann window; frames centred on
+Natural logarithm of `max(filterbank @ |STFT|, log_floor)`: magnitudes, not powers; a periodic Hann window; frames centered on
 multiples of the hop with reflected edges; triangles on Slaney's mel scale with Slaney's norm (librosa's defaults). A clip of
-n samples has `1 + n // hop_length` frames: its true length. No TensorFlow here, so that worker processes start fast.
+n samples has `1 + n // hop_length` frames. No TensorFlow here, so that worker processes start fast;
+`myxtts.batches.on_the_fly` computes the same in TensorFlow.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from myxtts.config.config import DataConfig, frame_contradictions
 from myxtts.errors import AudioError, ConfigError
 
 MEL_VERSION = 1
-"""Part of the fingerprint: raised when the same numbers would give another mel."""
+"""Stored with every cache; increased when the same settings would give another mel."""
 FRAMES_AT_ONCE = 64
 """Frames transformed together: their spectra stay in the processor's cache. scipy transforms several rows in one SIMD register:
 5 times as fast as numpy.fft."""
@@ -40,8 +37,7 @@ FRAMES = {8_000: (512, 128), 16_000: (1024, 256), 24_000: (1024, 384)}
 
 @dataclass(frozen=True)
 class MelSpec:
-    """The numbers that define a mel. Two equal specs give equal mels. The defaults are those of 16 kHz; `from_config` gives
-    those of another rate."""
+    """The settings that define a mel; equal specs give equal mels. The defaults are for 16 kHz; see `from_config`."""
 
     sample_rate: int
     n_fft: int = 1024
@@ -98,11 +94,6 @@ class MelSpec:
             raise ConfigError(f"A mel is described by {sorted(expected)}. Received: {sorted(values)}.")
         return cls(**values)
 
-    def fingerprint(self) -> str:
-        """Sixteen hex digits that change with every number that changes the mel."""
-        text = json.dumps({"version": MEL_VERSION, **self.to_dict()}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
     @property
     def frames_per_second(self) -> float:
         """Frames in one second of sound."""
@@ -154,13 +145,13 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     padded = np.pad(samples, (left, spec.n_fft - left), mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length]
     frames = frames[: num_frames(len(samples), spec)]
-    window, blocks = analysis_window(spec), _filter_blocks(spec)
+    window, blocks, transform = analysis_window(spec), _filter_blocks(spec), _real_transform()
     mel = np.empty((len(frames), spec.n_mels), np.float32)
     windowed = np.empty((FRAMES_AT_ONCE, spec.n_fft), np.float32)
     magnitudes = np.empty((FRAMES_AT_ONCE, 1 + left), np.float32)
     for start in range(0, len(frames), FRAMES_AT_ONCE):
         piece = frames[start : start + FRAMES_AT_ONCE]
-        spectrum = scipy.fft.rfft(np.multiply(piece, window, out=windowed[: len(piece)]), overwrite_x=True)
+        spectrum = transform(np.multiply(piece, window, out=windowed[: len(piece)]))
         magnitude = np.abs(spectrum, out=magnitudes[: len(piece)])
         for bands, bins, weights in blocks:
             np.matmul(magnitude[:, bins], weights, out=mel[start : start + FRAMES_AT_ONCE, bands])
@@ -168,9 +159,19 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     return np.log(mel, out=mel)
 
 
+@functools.cache
+def _real_transform() -> Callable[[np.ndarray], Any]:
+    """scipy's Fourier transform of real rows; NumPy's where scipy is not installed: cloning transforms only a few rows."""
+    try:
+        import scipy.fft
+    except ImportError:
+        return np.fft.rfft
+    return functools.partial(scipy.fft.rfft, overwrite_x=True)
+
+
 @functools.lru_cache(maxsize=8)
 def analysis_window(spec: MelSpec) -> np.ndarray:
-    """Periodic Hann window of win_length, centred in n_fft: float32 (n_fft,)."""
+    """Periodic Hann window of win_length, centered in n_fft: float32 (n_fft,)."""
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(spec.win_length) / spec.win_length)
     left = (spec.n_fft - spec.win_length) // 2
     return _read_only(np.pad(hann, (left, spec.n_fft - spec.win_length - left)))
@@ -181,9 +182,9 @@ def mel_filterbank(spec: MelSpec) -> np.ndarray:
     """Triangles of equal area on Slaney's mel scale: float32 (1 + n_fft // 2, n_mels); `magnitudes @ filterbank` is the mel."""
     bin_hz = np.arange(1 + spec.n_fft // 2) * (spec.sample_rate / spec.n_fft)
     edges_hz = mel_to_hz(np.linspace(hz_to_mel(spec.f_min), hz_to_mel(spec.f_max), spec.n_mels + 2))
-    low, centre, high = edges_hz[:-2], edges_hz[1:-1], edges_hz[2:]
-    rising = (bin_hz[:, None] - low) / (centre - low)
-    falling = (high - bin_hz[:, None]) / (high - centre)
+    low, center, high = edges_hz[:-2], edges_hz[1:-1], edges_hz[2:]
+    rising = (bin_hz[:, None] - low) / (center - low)
+    falling = (high - bin_hz[:, None]) / (high - center)
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     return _read_only(triangles * (2.0 / (high - low)))
 

@@ -1,106 +1,25 @@
-"""From rows of clip numbers to runs of table rows: pure NumPy, vectorised over many batches.
+"""From rows of clip indices to ranges of table rows: pure NumPy, vectorized over many batches.
 
-In: the columns of a cache and rows of clip numbers (batches, rows, slots). Out: `BatchRuns`, a few integers for each clip. A row
-of a batch is a sequence of runs: a clip's rows in the table of frames, the gap after it, the next clip. A run is written as the
-range [start, limit); a gap of n places is [-n, 0), which the loader raises to 0, the table's padding row.
+A row of a batch is a sequence of runs: a clip's rows in the table of frames, the gap after it, the next clip. A run is the range
+[start, limit); a gap of n positions is [-n, 0), whose negative indices the loader replaces by 0, the table's padding row.
+
+A reference, which conditions the model on the speaker, is a piece of another clip of the same speaker. It is a pure function of
+(seed, epoch, clip), so that a resumed run gets the same references.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from myxtts.batch import NO_CLIP, BatchShape
-from myxtts.batches.order import mixed
-
-# MERGED: Reference clips for speaker conditioning: another clip of the same speaker, chosen by arithmetic.
-#
-# In: the speakers and lengths of the clips, clip and pass numbers. Out: which piece of which clip tells the speaker: a pure
-# function of (seed, pass, clip), so that a resumed run hears the same references.
-
-
-class ReferenceChooser:
-    """Chooses, for each clip, another clip of the same speaker; the clip itself where the speaker has no other."""
-
-    def __init__(
-        self,
-        speaker_numbers: np.ndarray,
-        frame_starts: np.ndarray,
-        frame_counts: np.ndarray,
-        candidates: np.ndarray,
-        seed: int,
-    ):
-        """`candidates` are the clip numbers that may be references; the arrays are those of the whole cache."""
-        self._speakers, self._frame_starts, self._frame_counts = speaker_numbers, frame_starts, frame_counts
-        self._seed = seed
-        candidates = np.asarray(candidates, np.int64)
-        candidate_speakers = speaker_numbers[candidates]
-        self._ordered = candidates[np.argsort(candidate_speakers, kind="stable")]
-        self._counts = np.bincount(candidate_speakers, minlength=int(speaker_numbers.max(initial=0)) + 1)
-        self._starts = np.cumsum(self._counts) - self._counts
-        self._places = np.full(
-            len(speaker_numbers), -1, np.int64
-        )  # place among the speaker's candidates, -1 if not one
-        self._places[self._ordered] = np.arange(len(candidates)) - np.repeat(self._starts, self._counts)
-
-    def choose(self, clips: np.ndarray, passes: np.ndarray) -> np.ndarray:
-        """The reference clip of each clip (any shape; every slot filled)."""
-        speakers = self._speakers[clips]
-        counts, places = self._counts[speakers], self._places[clips]
-        others = np.where(places >= 0, counts - 1, counts)
-        drawn = (mixed(self._seed, passes, clips, 3) % np.maximum(others, 1).astype(np.uint64)).astype(np.int64)
-        # Counting on from the clip's own place never comes back to it.
-        place = np.where(places >= 0, (places + 1 + drawn) % np.maximum(counts, 1), drawn)
-        return np.where(others > 0, self._ordered[np.where(others > 0, self._starts[speakers] + place, 0)], clips)
-
-    def pieces(self, clips: np.ndarray, passes: np.ndarray, reference_frames: int) -> tuple[np.ndarray, np.ndarray]:
-        """First row in the table of frames of each clip's reference, and after how many rows it is repeated."""
-        references = self.choose(clips, passes)
-        counts = self._frame_counts[references].astype(np.int64)
-        choices = np.maximum(counts - reference_frames, 0) + 1
-        offsets = (mixed(self._seed, passes, clips, 4) % choices.astype(np.uint64)).astype(np.int64)
-        return self._frame_starts[references] + offsets, np.minimum(counts, reference_frames)
-
-
-if TYPE_CHECKING:
-    from myxtts.audio.mel import MelSpec
-
-
-class ClipTable(Protocol):
-    """What the loader reads of an opened cache (`myxtts.cache.format.Cache`)."""
-
-    @property
-    def frame_starts(self) -> np.ndarray: ...
-    @property
-    def frame_counts(self) -> np.ndarray: ...
-    @property
-    def token_starts(self) -> np.ndarray: ...
-    @property
-    def token_counts(self) -> np.ndarray: ...
-    @property
-    def speaker_numbers(self) -> np.ndarray: ...
-    @property
-    def language_numbers(self) -> np.ndarray: ...
-    @property
-    def is_validation(self) -> np.ndarray: ...
-    @property
-    def frames_path(self) -> Path: ...
-    @property
-    def tokens_path(self) -> Path: ...
-    @property
-    def num_rows(self) -> int: ...
-    @property
-    def num_tokens(self) -> int: ...
-    @property
-    def mel(self) -> MelSpec: ...
-    @property
-    def speakers(self) -> tuple[str, ...]: ...
+from myxtts.batches.order import random_bits
+from myxtts.cache.clip_table import ClipTable
 
 
 class BatchRuns(NamedTuple):
-    """Everything of some batches of one shape but the frames and tokens themselves. The first axis is the batch."""
+    """Some batches of one shape without their frames and tokens. The first axis is the batch."""
 
     frame_runs: np.ndarray
     """(batches, 2, rows x slots x 2): starts and limits of the runs in the table of frames."""
@@ -122,7 +41,7 @@ def batch_runs(
     table: ClipTable,
     shape: BatchShape,
     rows: np.ndarray,
-    passes: np.ndarray,
+    epochs: np.ndarray,
     *,
     gap_frames: int,
     gap_tokens: int,
@@ -130,14 +49,23 @@ def batch_runs(
     is_static: bool = True,
     part: slice = slice(None),
 ) -> BatchRuns:
-    """The runs of batches of one shape. `rows`: (batches, rows, slots) clip numbers; `passes`: (batches, rows).
+    """The runs of batches of one shape.
 
-    Without `is_static` (one clip a row), each batch is only as wide as its longest clip. `part`: the rows of one replica.
+    Args:
+        table: the clips.
+        shape: of the whole batches.
+        rows: (batches, rows, slots), clip indices.
+        epochs: (batches, rows), epoch of each row.
+        gap_frames: frames between two clips of a row.
+        gap_tokens: tokens between two clips of a row.
+        references: chooses the references, if the shape has them.
+        is_static: False (one clip per row): each batch is only as wide as its longest clip.
+        part: the rows of one replica.
     """
     num_frames, num_tokens = shape.frames, shape.tokens
     if not is_static:
         num_frames, num_tokens = _longest(table.frame_counts, rows), _longest(table.token_counts, rows)
-    rows, passes = rows[:, part], passes[:, part]
+    rows, epochs = rows[:, part], epochs[:, part]
     is_clip = rows != NO_CLIP
     known = np.where(is_clip, rows, 0)
     mel_lengths, frame_starts = _layout(table.frame_counts[known], is_clip, gap_frames)
@@ -145,9 +73,9 @@ def batch_runs(
     reference_starts = np.zeros(rows.shape, np.int64)
     reference_lengths = np.ones(rows.shape, np.int64)
     if shape.reference_frames and references is not None:
-        passes_of_clips = np.broadcast_to(passes[:, :, None], rows.shape)[is_clip]
+        epochs_of_clips = np.broadcast_to(epochs[:, :, None], rows.shape)[is_clip]
         reference_starts[is_clip], reference_lengths[is_clip] = references.pieces(
-            rows[is_clip], passes_of_clips, shape.reference_frames
+            rows[is_clip], epochs_of_clips, shape.reference_frames
         )
     return BatchRuns(
         frame_runs=_runs(num_frames, is_clip, frame_starts, mel_lengths, table.frame_starts[known]),
@@ -169,7 +97,7 @@ def _longest(counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _layout(counts: np.ndarray, is_clip: np.ndarray, gap: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of the slots and where each begins in its row: clip after clip with a gap between; empty slots are 0, 0."""
+    """Length of each slot and its start in the row: clip after clip with a gap between; empty slots are 0, 0."""
     lengths = np.where(is_clip, counts, 0).astype(np.int32)
     steps = np.where(is_clip, lengths + gap, 0)
     starts = np.where(is_clip, np.cumsum(steps, axis=-1) - steps, 0).astype(np.int32)
@@ -179,7 +107,7 @@ def _layout(counts: np.ndarray, is_clip: np.ndarray, gap: int) -> tuple[np.ndarr
 def _runs(
     width: int | np.ndarray, is_clip: np.ndarray, starts: np.ndarray, lengths: np.ndarray, table_starts: np.ndarray
 ) -> np.ndarray:
-    """(batches, 2, runs): two runs for each slot, which together cover exactly `width` places of each row."""
+    """(batches, 2, runs): two runs for each slot, which together cover exactly `width` positions of each row."""
     batches = len(is_clip)
     widths = np.broadcast_to(width, is_clip.shape)
     ends = np.where(is_clip, starts + lengths, widths)
@@ -191,6 +119,46 @@ def _runs(
     return _narrowed(np.stack([run_starts.reshape(batches, -1), run_limits.reshape(batches, -1)], axis=1))
 
 
-def _narrowed(indexes: np.ndarray) -> np.ndarray:
+def _narrowed(indices: np.ndarray) -> np.ndarray:
     """As int32 where that is enough: up to 9,500 hours of frames of 16 ms."""
-    return indexes.astype(np.int32) if indexes.max(initial=0) <= np.iinfo(np.int32).max else indexes
+    return indices.astype(np.int32) if indices.max(initial=0) <= np.iinfo(np.int32).max else indices
+
+
+class ReferenceChooser:
+    """Chooses, for each clip, another clip of the same speaker; the clip itself where the speaker has no other.
+
+    Args:
+        table: the clips.
+        candidates: indices of the clips that may be references.
+        seed: of the choice.
+    """
+
+    def __init__(self, table: ClipTable, candidates: np.ndarray, seed: int):
+        self._speakers, self._seed = table.speaker_numbers, seed
+        self._frame_starts, self._frame_counts = table.frame_starts, table.frame_counts
+        candidates = np.asarray(candidates, np.int64)
+        candidate_speakers = self._speakers[candidates]
+        self._ordered = candidates[np.argsort(candidate_speakers, kind="stable")]
+        self._counts = np.bincount(candidate_speakers, minlength=int(self._speakers.max(initial=0)) + 1)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._ranks = np.full(len(self._speakers), -1, np.int64)
+        """Rank of each clip among the candidates of its speaker, -1 if it is not one."""
+        self._ranks[self._ordered] = np.arange(len(candidates)) - np.repeat(self._starts, self._counts)
+
+    def choose(self, clips: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+        """The reference clip of each clip (any shape; every slot filled)."""
+        speakers = self._speakers[clips]
+        counts, ranks = self._counts[speakers], self._ranks[clips]
+        others = np.where(ranks >= 0, counts - 1, counts)
+        drawn = (random_bits(self._seed, epochs, clips, 3) % np.maximum(others, 1).astype(np.uint64)).astype(np.int64)
+        # Counting on from the clip's own rank, modulo the candidates, never reaches the clip itself.
+        chosen = np.where(ranks >= 0, (ranks + 1 + drawn) % np.maximum(counts, 1), drawn)
+        return np.where(others > 0, self._ordered[np.where(others > 0, self._starts[speakers] + chosen, 0)], clips)
+
+    def pieces(self, clips: np.ndarray, epochs: np.ndarray, reference_frames: int) -> tuple[np.ndarray, np.ndarray]:
+        """First row in the table of frames of each clip's reference, and the rows after which it is repeated."""
+        references = self.choose(clips, epochs)
+        counts = self._frame_counts[references].astype(np.int64)
+        choices = np.maximum(counts - reference_frames, 0) + 1
+        offsets = (random_bits(self._seed, epochs, clips, 4) % choices.astype(np.uint64)).astype(np.int64)
+        return self._frame_starts[references] + offsets, np.minimum(counts, reference_frames)

@@ -1,9 +1,8 @@
-"""The loader: a batch is a gather. Everything in it is a TensorFlow op; Python only counts out which clips come next.
+"""The loader: a batch is a gather.
 
-In: an opened cache and the runs of a plan's batches (`myxtts.batches.gather`). Out: a `tf.data.Dataset` of `Batch`es of one
-static
-shape. The table of all frames is one tensor, in memory or mapped from the cache's file; filling a batch is one gather of frames
-and one of tokens, where padding is row 0. `TFNativeDataLoader` reads single recordings in a graph.
+The table of all frames is one tensor, in memory or mapped from the cache's file. Filling a batch is one gather of frames and one
+of tokens, where padding is row 0. All of it is TensorFlow ops inside a `tf.data.Dataset` of batches of one static shape; Python
+only computes which clips come next (`myxtts.batches.gather`).
 """
 
 from __future__ import annotations
@@ -19,63 +18,15 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape
-from myxtts.batches.gather import BatchRuns, ClipTable
+from myxtts.batches.gather import BatchRuns
+from myxtts.cache.clip_table import PreparedTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError
 from myxtts.runtime.machine import usable_cores
 
-# MERGED: A file as a tensor without reading it: raw numbers on disk in, a tensor over mapped pages out.
-#
-# The pages are read-only and belong to the system's page cache: what is in use stays in memory, what is not is given up when
-# memory
-# is short. (TensorFlow's own ImmutableConst maps a file, too, but its first use evaluates it as a constant, which reads
-# and copies the whole file.)
-
-
-def mapped_table(path: Path, dtype: type, shape: tuple[int, ...]) -> tf.Tensor:
-    """The beginning of a file as a tensor of this shape; what follows belongs to a `prepare` that runs or was interrupted.
-
-    The file stays mapped as long as the tensor, or anything made with it, is alive.
-    """
-    expected_bytes = np.dtype(dtype).itemsize * math.prod(shape)
-    received_bytes = _file_bytes(path)
-    if received_bytes < expected_bytes:
-        raise CacheError(
-            f"{path} is damaged: it has {received_bytes} bytes, expected {expected_bytes}. Run `myxtts verify --fix`."
-        )
-    array = np.asarray(_MappedPages(path, dtype, shape, expected_bytes))
-    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-
-
-def _file_bytes(path: Path) -> int:
-    """The size of one of the cache's files."""
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise CacheError(
-            f"The cache's file {path} cannot be read ({error.strerror}). Run `myxtts prepare` again."
-        ) from None
-
-
-class _MappedPages:
-    """Gives an array over a read-only mapping, and keeps the mapping open as long as the array is alive."""
-
-    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...], num_bytes: int):
-        with open(path, "rb") as file:
-            self._pages = mmap.mmap(file.fileno(), num_bytes, access=mmap.ACCESS_READ)
-        address = np.frombuffer(self._pages, np.uint8).ctypes.data
-        # NumPy lends only arrays that it takes for writable. Nobody writes; whoever did would fault, not change the cache.
-        self.__array_interface__: dict[str, Any] = {
-            "version": 3,
-            "shape": shape,
-            "typestr": np.dtype(dtype).str,
-            "data": (address, False),
-        }
-
-
 BYTES_PER_MB = 1_000_000
 FillFrames = Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""From the frame runs and the reference runs of a batch (`BatchRuns`) to its mel and its references."""
+"""Turns the frame runs and the reference runs of a batch (`BatchRuns`) into its mel and its references."""
 
 
 @dataclass(frozen=True)
@@ -87,41 +38,41 @@ class Tables:
     tokens: tf.Tensor
     """int32 (tokens,)"""
     is_in_memory: bool
-    """False: mapped from the files; the system keeps in memory what is in use and gives it up when memory is short."""
+    """False: mapped from the files; the system keeps pages in memory while they are in use and there is room."""
 
 
 def empty_tables(n_mels: int) -> Tables:
-    """Tables of the padding row alone: a dataset over them has the same graph, and can be looked at without the corpus in it."""
+    """Tables of the padding row alone: a dataset over them has the same graph, without the corpus in it."""
     return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), is_in_memory=True)
 
 
-def open_tables(cache: ClipTable, cache_memory_mb: int) -> Tables:
+def open_tables(table: PreparedTable, cache_memory_mb: int) -> Tables:
     """The tables of a cache: read into memory up to the given size, mapped beyond it."""
-    total_bytes = 4 * (cache.num_rows * cache.mel.n_mels + cache.num_tokens)
+    total_bytes = 4 * (table.num_rows * table.mel.n_mels + table.num_tokens)
     is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
     with tf.device("/CPU:0"):
-        frames = mapped_table(cache.frames_path, np.float32, (cache.num_rows, cache.mel.n_mels))
-        tokens = mapped_table(cache.tokens_path, np.int32, (cache.num_tokens,))
+        frames = mapped_table(table.frames_path, np.float32, (table.num_rows, table.mel.n_mels))
+        tokens = mapped_table(table.tokens_path, np.int32, (table.num_tokens,))
         if is_in_memory:
-            # A copy: a mapped page may be given up, and read from the disk again in the middle of a step.
+            # A copy: the system may drop a mapped page, and read it from the disk again in the middle of a step.
             frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
     return Tables(frames, tokens, is_in_memory)
 
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """How batches are made ready, resolved from a `DataConfig`."""
+    """Threads and prefetching of the loader, resolved from a `DataConfig`."""
 
     threads: int
     has_private_threads: bool
     device: str | None
     """The accelerator that batches are copied to; None: they stay on the host."""
     buffer_batches: int
-    """Batches kept ready on the device (or the host); tf.data.AUTOTUNE lets tf.data decide."""
+    """Batches prefetched on the device (or the host); tf.data.AUTOTUNE lets tf.data decide."""
 
     @classmethod
     def from_config(cls, config: DataConfig, device: str | None = None) -> LoaderOptions:
-        """`device`: where the batches are used; None is the first GPU, if there is one."""
+        """The options for batches that are used on `device`; None: on the first GPU, if there is one."""
         threads = usable_cores() if config.num_workers == "auto" else config.num_workers
         if not config.prefetch_to_gpu:
             size = tf.data.AUTOTUNE if config.prefetch_buffer_size == "auto" else config.prefetch_buffer_size
@@ -141,9 +92,15 @@ def batch_dataset(
     is_static: bool = True,
     fill_frames: FillFrames | None = None,
 ) -> tf.data.Dataset:
-    """Batches on the host, in the order of `runs`; their element_spec is the shape's signature if `is_static`.
+    """Batches on the host, in the order of `runs`.
 
-    `fill_frames`: where mel and references come from, if not from the table of frames.
+    Args:
+        tables: frames and tokens of the corpus.
+        shape: of the batches.
+        runs: what they hold.
+        options: threads.
+        is_static: the element_spec is the shape's signature. False: each batch is as wide as its longest clip.
+        fill_frames: source of mel and references, if not the table of frames.
     """
     num_tokens = shape.tokens if is_static else -1
     fill_frames = _gathering(tables, shape, is_static) if fill_frames is None else fill_frames
@@ -151,7 +108,7 @@ def batch_dataset(
     def filled(frame_runs, token_runs, reference_runs, *slots) -> Batch:
         mel, references = fill_frames(frame_runs, reference_runs)
         tokens = tf.gather(tables.tokens, table_rows(token_runs, (shape.rows, num_tokens)))
-        return Batch(tokens, mel, *slots, references)
+        return Batch._make((tokens, mel, *slots, references))
 
     dataset = tf.data.Dataset.from_tensor_slices(tuple(runs))
     dataset = dataset.map(filled, num_parallel_calls=options.threads, deterministic=True)
@@ -159,20 +116,20 @@ def batch_dataset(
 
 
 def dataset_options(options: LoaderOptions) -> tf.data.Options:
-    """Threads of the dataset's own, and no rewriting."""
-    settings = tf.data.Options()
+    """Private threads, no graph rewriting, no autotuning."""
+    settings: Any = tf.data.Options()
     # tf.data's rewrites gain nothing here, and write the captured tables into a graph: slow from 100 MB, fatal from 2 GB on.
     settings.experimental_optimization.apply_default_optimizations = False
-    # Nothing is left to tune, and its thread now and then sleeps through its own end: dropping an iterator that had run for
-    # 30 s took up to 13 s, at the change of a segment, with the device waiting.
+    # Nothing is left to tune, and the tuning thread sometimes ends late: dropping an iterator that had run for 30 s took up to
+    # 13 s, at the change of a segment, while the device waited.
     settings.autotune.enabled = False
     if options.has_private_threads:
         settings.threading.private_threadpool_size = options.threads
     return settings
 
 
-def table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
-    """The table row of each place of a batch, (rows, places); gaps, written as negative numbers, become row 0."""
+def table_rows(runs: Any, shape: tuple[int, int]) -> tf.Tensor:
+    """The table row of each position of a batch, (rows, positions); gaps, which are negative indices, become row 0."""
     ranges = tf.raw_ops.RaggedRange(starts=runs[0], limits=runs[1], deltas=tf.ones((), runs.dtype))
     return tf.reshape(tf.maximum(ranges.rt_dense_values, 0), shape)
 
@@ -180,7 +137,7 @@ def table_rows(runs: tf.Tensor, shape: tuple[int, int]) -> tf.Tensor:
 def _gathering(tables: Tables, shape: BatchShape, is_static: bool) -> FillFrames:
     """Mel and references by one gather each."""
 
-    def fill_frames(frame_runs: tf.Tensor, reference_runs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def fill_frames(frame_runs: Any, reference_runs: Any) -> tuple[tf.Tensor, tf.Tensor]:
         mel = tf.gather(tables.frames, table_rows(frame_runs, (shape.rows, shape.frames if is_static else -1)))
         if not shape.reference_frames:
             return mel, tf.zeros((shape.rows, shape.slots, 0, shape.n_mels))
@@ -191,22 +148,22 @@ def _gathering(tables: Tables, shape: BatchShape, is_static: bool) -> FillFrames
     return fill_frames
 
 
-def made_ready(dataset: tf.data.Dataset, options: LoaderOptions) -> tf.data.Dataset:
-    """The same batches, kept ready where they are used. This must be the last transformation."""
+def prefetched(dataset: tf.data.Dataset, options: LoaderOptions) -> tf.data.Dataset:
+    """The same batches, prefetched to where they are used. This must be the last transformation."""
     if options.device is None:
         return dataset.prefetch(options.buffer_batches)
     return dataset.apply(tf.data.experimental.prefetch_to_device(options.device, options.buffer_batches))
 
 
 class HostBatches:
-    """Iterates a dataset of `Batch`es on the host.
+    """Iterates over a dataset of `Batch`es on the host.
 
-    `iter(dataset)` does the same, but takes 140 µs a batch instead of 40, because it looks
-    through the structure of every batch. Whoever reads counts: at the end comes an OutOfRangeError, not a StopIteration.
+    `iter(dataset)` gives the same, but takes 140 µs per batch instead of 40, because it inspects the structure of every batch.
+    Callers must count batches: the end raises OutOfRangeError, not StopIteration.
     """
 
     def __init__(self, dataset: tf.data.Dataset):
-        self._dataset = dataset  # what it captures must live as long as the iterator
+        self._dataset = dataset  # keeps the captured tables alive as long as the iterator
         specs = tf.nest.flatten(dataset.element_spec)
         self._output = {
             "output_types": [one.dtype for one in specs],
@@ -229,7 +186,50 @@ def part_of_shape(shape: BatchShape, parts: int) -> BatchShape:
 
 
 def _accelerator(device: str | None) -> str | None:
-    """The device to copy to, or None where the batches are used on the host."""
+    """The device to copy to, or None if the batches are used on the host."""
     if device is None:
         return "/GPU:0" if tf.config.list_logical_devices("GPU") else None
     return None if tf.DeviceSpec.from_string(device).device_type in (None, "CPU") else device
+
+
+def mapped_table(path: Path, dtype: type, shape: tuple[int, ...]) -> tf.Tensor:
+    """The beginning of a file as a tensor of this shape over mapped pages, without reading it.
+
+    Bytes beyond the shape belong to a `prepare` that is running or was interrupted. The pages are read-only and belong to the
+    system's page cache. The file stays mapped as long as the tensor, or anything made with it, is alive. (TensorFlow's own
+    ImmutableConst also maps a file, but evaluates it as a constant at its first use, which reads and copies the whole file.)
+    """
+    expected_bytes = np.dtype(dtype).itemsize * math.prod(shape)
+    received_bytes = _file_bytes(path)
+    if received_bytes < expected_bytes:
+        raise CacheError(
+            f"{path} is damaged: it has {received_bytes} bytes, expected {expected_bytes}. Run `myxtts verify --fix`."
+        )
+    array = np.asarray(_MappedPages(path, dtype, shape, expected_bytes))
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def _file_bytes(path: Path) -> int:
+    """The size of one of the cache's files."""
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise CacheError(
+            f"The cache's file {path} cannot be read ({error.strerror}). Run `myxtts prepare` again."
+        ) from None
+
+
+class _MappedPages:
+    """Array interface of a read-only mapping, which stays open as long as the array is alive."""
+
+    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...], num_bytes: int):
+        with open(path, "rb") as file:
+            self._pages = mmap.mmap(file.fileno(), num_bytes, access=mmap.ACCESS_READ)
+        address = np.frombuffer(self._pages, np.uint8).ctypes.data
+        # NumPy exports only arrays that are marked as writable. Nothing writes; a write would fault, not change the cache.
+        self.__array_interface__: dict[str, Any] = {
+            "version": 3,
+            "shape": shape,
+            "typestr": np.dtype(dtype).str,
+            "data": (address, False),
+        }

@@ -1,11 +1,9 @@
 """Pack whole clips into rows of a fixed number of frames and tokens, nearly full and still in random order.
 
-In: the clips' lengths in a shuffled order, the sizes of a row. Out: which clips share a row. Pure arithmetic, linear in the
-number of clips: a million are packed in a few seconds.
-
-A row is filled with the next clips of the order while there is plenty of room. Its end is chosen: of the next few clips, the one
-that together with a best-fitting clip of the window leaves the fewest frames over. Clips of one length wait in one queue, and
-the lengths that are waiting are the bits of one integer, so that the best fit is a mask and a bit length.
+Pure arithmetic, linear in the number of clips. A row is filled with the next clips of the shuffled order while there is plenty
+of room. For its end, the clip is chosen among the next few that leaves the fewest frames empty together with the best-fitting
+clip of the window. Clips of one length are in one queue, and the lengths of non-empty queues are the bits of one integer, so that
+the best fit is a mask and a bit length.
 """
 
 from __future__ import annotations
@@ -19,16 +17,16 @@ import numpy as np
 from myxtts.batch import NO_CLIP
 
 WINDOW_CLIPS = 2048
-"""Clips of the order from which a row's end is chosen: large enough to fit closely, small against a large corpus."""
+"""Clips of the order from which a row's end is chosen: enough to fit closely, few compared with a large corpus."""
 END_CANDIDATES = 12
-"""Next clips of the order that are tried in pairs with a best fit."""
+"""Next clips of the order that are tried in pairs with a best fit. Chosen; not measured."""
 ROWS_BETWEEN_PAUSES = 8
-"""A pass is packed beside training: the interpreter is offered to the other threads 1,000 times oftener than Python does it."""
+"""An epoch is packed in a thread during training, which yields to other threads 1,000 times as often as Python does by itself."""
 
 
 @dataclass(frozen=True)
 class RowSize:
-    """What a packed row can hold."""
+    """Capacity of a packed row."""
 
     frames: int
     tokens: int
@@ -38,21 +36,27 @@ class RowSize:
 
 
 def pack_rows(frame_counts: np.ndarray, token_counts: np.ndarray, size: RowSize) -> np.ndarray:
-    """Rows of positions in the given order: int32 (rows, slots), `NO_CLIP` where a slot is empty; each clip is in one row.
+    """Which clips share a row.
 
-    Every clip must fit an empty row (`myxtts.batches.plan` sees to that).
+    Args:
+        frame_counts: (clips,), in shuffled order.
+        token_counts: (clips,), in the same order.
+        size: capacity of a row; every clip must fit into an empty row (`myxtts.batches.plan` checks that).
+
+    Returns:
+        int32 (rows, slots): positions in the given order, `NO_CLIP` where a slot is empty; each clip is in one row.
     """
     positions, row_lengths = _placed_clips(frame_counts, token_counts, size)
     rows = np.full((len(row_lengths), size.slots), NO_CLIP, np.int32)
-    row_numbers = np.repeat(np.arange(len(row_lengths)), row_lengths)
+    row_indices = np.repeat(np.arange(len(row_lengths)), row_lengths)
     first_of_row = np.cumsum(row_lengths) - row_lengths
-    rows[row_numbers, np.arange(len(positions)) - first_of_row[row_numbers]] = positions
+    rows[row_indices, np.arange(len(positions)) - first_of_row[row_indices]] = positions
     return rows
 
 
 def _placed_clips(frame_counts: np.ndarray, token_counts: np.ndarray, size: RowSize) -> tuple[np.ndarray, np.ndarray]:
-    """The clips' positions row after row, and the number of clips of each row."""
-    # A gap follows every clip but the last one: lengths and room both carry one gap, and the last gap falls off the end.
+    """The clips' positions, row after row, and the number of clips of each row."""
+    # A gap follows every clip but the last one: lengths and room both include one gap, and the last gap is beyond the end.
     lengths: list[int] = (np.asarray(frame_counts, np.int64) + size.gap_frames).tolist()
     texts: list[int] = (np.asarray(token_counts, np.int64) + size.gap_tokens).tolist()
     row_room = size.frames + size.gap_frames
@@ -120,7 +124,7 @@ def _ending_length(
     room: int,
     up_to: list[int],
 ) -> int:
-    """The length to place next so that, with one best fit after it, the fewest frames of the row are left over."""
+    """The length to place next so that, with one best fit after it, the fewest frames of the row stay empty."""
     best = fitting.bit_length() - 1
     least_left = room - best
     if least_left == 0:

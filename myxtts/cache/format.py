@@ -1,17 +1,19 @@
-"""The prepared cache: folder in, opened immutable `Cache` out. NumPy only, no TensorFlow.
+"""The format of a prepared cache, and `open_cache`. NumPy only, no TensorFlow.
 
 A cache folder holds
-    cache.json         settings and their fingerprint, symbols, speakers, languages, names and sizes of the files below
+    cache.json         settings and their fingerprint, symbols, speakers, languages, license and attribution of the corpus,
+                       names and sizes of the files below, names and types of the index's columns
     frames-G.f32       raw little-endian float32 (rows, n_mels); row 0 is zeros, the row that padding points at
     tokens-G.i32       raw little-endian int32; element 0 is 0
-    index-G.bin        one column after the other, a number per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
+    index-G.bin        one column after the other, one value per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
     strings-G.bin      UTF-8: all ids, then all texts
-    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.changes`)
+    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.rejection_memory`)
     journal.bin        only while clips are being prepared, or after that was interrupted (`myxtts.cache.journal`)
     lock               held by the process that writes (`myxtts.cache.writer`)
     rejected.csv       which clips were rejected, and why
 G is a generation. `cache.json` is renamed into place last: a reader sees the old cache or the whole new one. Opening reads
-the columns and no string, so that a million clips open in a fraction of a second.
+the columns and no string, so that a million clips open in a fraction of a second. A header may name more files (`…_file`) and
+more columns than this version reads; fields that older caches lack are filled in (`_ADDED_FIELDS`).
 """
 
 from __future__ import annotations
@@ -24,13 +26,17 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from myxtts.audio.mel import MEL_VERSION, MelSpec
+from myxtts.cache.clip_table import PreparedTable
 from myxtts.errors import CacheError
 from myxtts.text.tokenizer import SymbolTable
+
+if TYPE_CHECKING:
+    from myxtts.cache.prepare import PrepareReport
 
 FORMAT_VERSION = 1
 HEADER_NAME = "cache.json"
@@ -56,6 +62,11 @@ COLD_COLUMNS = {
     "text_hashes": np.dtype("<u8"),
 }
 """Columns for preparing, verifying and naming clips: mapped, read on demand."""
+FIRST_COLD_COLUMN = next(iter(COLD_COLUMNS))
+COLUMN_TYPES = {name: dtype.str for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items()}
+"""The columns of an index file in their order, as a header names them."""
+_ADDED_FIELDS = {"columns": COLUMN_TYPES, "license": "", "attribution": ""}
+"""Header fields that caches of 0.1.0 lack, with what they mean there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,20 +111,24 @@ class Strings(Sequence[str]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        number = range(len(self))[index]
-        start = self._first if number == 0 else int(self._ends[number - 1])
-        return self._data[start : int(self._ends[number])].tobytes().decode("utf-8")
+            return [self[clip] for clip in range(*index.indices(len(self)))]
+        clip = range(len(self))[index]
+        start = self._first if clip == 0 else int(self._ends[clip - 1])
+        return self._data[start : int(self._ends[clip])].tobytes().decode("utf-8")
 
     def __iter__(self) -> Iterator[str]:
-        return (self[number] for number in range(len(self)))
+        return (self[clip] for clip in range(len(self)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Cache:
-    """An opened cache. Arrays are read-only and hold one value per clip; a clip's number is its place in them."""
+class Cache(PreparedTable):
+    """An opened cache. Arrays are read-only and hold one value per clip; a clip is its index in them."""
 
     folder: Path
     header: Mapping[str, Any]
@@ -141,24 +156,48 @@ class Cache:
     cold: Mapping[str, np.ndarray]
     """`COLD_COLUMNS`, mapped: for preparing, verifying and naming clips."""
     strings: np.ndarray
-    """uint8: the strings file, mapped, so that a newer generation cannot take it away from an opened cache."""
+    """uint8: the strings file, mapped, so that it stays readable after a newer generation removed the file."""
+    data_folder: Path
+    """The corpus that the clips come from."""
+    license: str = ""
+    """Text of the corpus's license file."""
+    attribution: str = ""
+    """Text of the corpus's attribution file."""
+    _report: PrepareReport | None = None
 
     def __repr__(self) -> str:
         return f"Cache({str(self.folder)!r}, {self.num_clips} clips)"
 
     @property
+    def report(self) -> PrepareReport:
+        """What `prepare_cache` found and did; only the cache that it returns has a report."""
+        if self._report is None:
+            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no report.")
+        return self._report
+
+    @property
     def fingerprint(self) -> str:
-        """Of the settings."""
+        """Fingerprint of the settings."""
         return self.header["fingerprint"]
 
     @property
+    def validation_folder(self) -> str | None:
+        """The folder that the validation clips come from; None: they are held out of `data_folder`."""
+        return self.header["settings"]["validation_folder"]
+
+    @property
     def content_id(self) -> str:
-        """Of the settings and the clips: changes when a clip is added, changed, removed or held out."""
+        """Fingerprint of the settings and the clips: changes when a clip is added, changed, removed or held out."""
         return f"{self.fingerprint}-{self.header['hot_checksum']:08x}"
 
     @property
     def num_clips(self) -> int:
         return len(self.frame_counts)
+
+    @property
+    def speech_seconds(self) -> float:
+        """Length of all clips together, without the silence that was trimmed."""
+        return float(self.frame_counts.sum(dtype=np.int64)) / self.mel.frames_per_second
 
     @property
     def num_rows(self) -> int:
@@ -215,32 +254,34 @@ class Cache:
 def open_cache(
     folder: str | Path, expected_fingerprint: str | None = None, expected_settings: Mapping[str, Any] | None = None
 ) -> Cache:
-    """The cache in `folder`, or a `CacheError` that says what is missing, damaged or different."""
+    """Open the cache in `folder`; raises a `CacheError` that says what is missing, damaged or different."""
     folder = Path(folder)
-    header = read_header(folder)
-    expected = fingerprint_of(expected_settings) if expected_settings is not None else expected_fingerprint
-    if expected is not None and header["fingerprint"] != expected:
-        changes = "; ".join(settings_differences(header["settings"], expected_settings or {}))
+    header = read_header(folder, expected_settings)
+    if expected_fingerprint is not None and header["fingerprint"] != expected_fingerprint:
         raise CacheError(
-            f"The cache in {folder} was prepared with other settings. Expected fingerprint {expected}, received "
-            f"{header['fingerprint']}{f' ({changes})' if changes else ''}. Run `myxtts prepare` with the present settings."
+            f"The cache in {folder} was prepared with other settings. Received fingerprint {header['fingerprint']}, expected "
+            f"{expected_fingerprint}. Run `myxtts prepare` with the present settings."
         )
-    clips, n_mels = header["clips"], header["mel"]["n_mels"]
+    n_mels = header["mel"]["n_mels"]
     for name, size in (
         (header["frames_file"], header["rows"] * n_mels * 4),
         (header["tokens_file"], header["tokens"] * 4),
         (header["strings_file"], header["strings_bytes"]),
-        (header["index_file"], column_offsets(clips)[1]),
+        (header["index_file"], column_offsets(header["columns"], header["clips"])[1]),
     ):
         _require_size(folder / name, size)
     return load_cache(folder, header)
 
 
 def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
-    """The cache that a checked header describes; its data files are not looked at."""
-    columns, checksum = read_hot_columns(folder / header["index_file"], header["clips"])
-    if checksum != header["hot_checksum"]:
+    """The cache that a checked header describes; the sizes of its data files are not checked."""
+    index_path, clips = folder / header["index_file"], header["clips"]
+    offsets, _ = column_offsets(header["columns"], clips)
+    hot = np.fromfile(index_path, np.uint8, count=offsets[FIRST_COLD_COLUMN])
+    hot.flags.writeable = False
+    if zlib.crc32(hot.data) != header["hot_checksum"]:
         raise damaged(folder, f"{header['index_file']} does not match its checksum")
+    columns: dict[str, Any] = _columns(hot, HOT_COLUMNS, offsets, clips)
     return Cache(
         folder=folder,
         header=header,
@@ -250,30 +291,54 @@ def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
         speakers=tuple(header["speakers"]),
         languages=tuple(header["languages"]),
         **columns,
-        cold=map_cold_columns(folder / header["index_file"], header["clips"]),
+        cold=_columns(map_bytes(index_path), COLD_COLUMNS, offsets, clips),
         strings=map_bytes(folder / header["strings_file"]),
+        data_folder=Path(header["data_folder"]),
+        license=header["license"],
+        attribution=header["attribution"],
     )
 
 
-def read_header(folder: Path) -> dict[str, Any]:
-    """`cache.json`, checked against its own checksum and the format version."""
+HeaderFault = Literal["missing", "damaged", "stale"]
+
+
+class HeaderError(CacheError):
+    """A header that cannot be used: there is none, it is not what was written, or it belongs to other settings."""
+
+    def __init__(self, folder: Path, fault: HeaderFault, detail: str):
+        messages = {
+            "missing": f"There is no prepared cache in {folder} ({HEADER_NAME} is missing). Run `myxtts prepare`.",
+            "damaged": str(damaged(folder, f"{HEADER_NAME} {detail}")),
+            "stale": f"The cache in {folder} was prepared with other settings: {detail}. Run `myxtts prepare` with the present "
+            "settings.",
+        }
+        super().__init__(messages[fault])
+        self.fault, self.detail = fault, detail
+
+
+def read_header(folder: Path, expected_settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`cache.json`, checked against its checksum, the format version and the settings; raises `HeaderError`."""
+    header = read_unchecked_header(folder)
+    settings, fingerprint = header["settings"], header["fingerprint"]
+    if settings["format"] != FORMAT_VERSION:
+        raise HeaderError(folder, "stale", f"format {settings['format']}, this version reads {FORMAT_VERSION}")
+    if fingerprint != fingerprint_of(settings):
+        raise HeaderError(folder, "stale", f"fingerprint {fingerprint} is not that of its settings")
+    if expected_settings is not None and fingerprint != fingerprint_of(expected_settings):
+        raise HeaderError(folder, "stale", "; ".join(settings_differences(settings, expected_settings)))
+    return _ADDED_FIELDS | header
+
+
+def read_unchecked_header(folder: Path) -> dict[str, Any]:
+    """`cache.json` as it was written, also by other versions; raises `HeaderError` if it is missing or damaged."""
     try:
         header = json.loads((folder / HEADER_NAME).read_bytes())
     except FileNotFoundError:
-        raise CacheError(
-            f"There is no prepared cache in {folder} ({HEADER_NAME} is missing). Run `myxtts prepare`."
-        ) from None
+        raise HeaderError(folder, "missing", "the file is missing") from None
     except (OSError, ValueError) as error:
-        raise damaged(folder, f"{HEADER_NAME} cannot be read ({error})") from None
+        raise HeaderError(folder, "damaged", f"cannot be read ({error})") from None
     if not isinstance(header, dict) or header.pop("checksum", None) != zlib.crc32(canonical_json(header)):
-        raise damaged(folder, f"{HEADER_NAME} does not match its checksum")
-    if header["settings"]["format"] != FORMAT_VERSION:
-        raise CacheError(
-            f"The cache in {folder} has format {header['settings']['format']}, this version reads {FORMAT_VERSION}. "
-            "Run `myxtts prepare`."
-        )
-    if header["fingerprint"] != fingerprint_of(header["settings"]):
-        raise damaged(folder, "its fingerprint is not that of its settings")
+        raise HeaderError(folder, "damaged", "does not match its checksum")
     return header
 
 
@@ -289,26 +354,13 @@ def settings_differences(received: Mapping[str, Any], expected: Mapping[str, Any
     return found
 
 
-def column_offsets(clips: int) -> tuple[dict[str, int], int]:
-    """Where each column starts in the index file, and how long the file is (bytes)."""
+def column_offsets(columns: Mapping[str, str], clips: int) -> tuple[dict[str, int], int]:
+    """Where each column (name → NumPy type) starts in an index file, and how long the file is (bytes)."""
     offsets, end = {}, 0
-    for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items():
+    for name, dtype in columns.items():
         offsets[name] = end
-        end += -(-clips * dtype.itemsize // COLUMN_ALIGNMENT_BYTES) * COLUMN_ALIGNMENT_BYTES
+        end += -(-clips * np.dtype(dtype).itemsize // COLUMN_ALIGNMENT_BYTES) * COLUMN_ALIGNMENT_BYTES
     return offsets, end
-
-
-def read_hot_columns(index_path: Path, clips: int) -> tuple[dict[str, np.ndarray], int]:
-    """The columns of `HOT_COLUMNS`, read into memory, and their CRC-32."""
-    offsets, _ = column_offsets(clips)
-    data = np.fromfile(index_path, np.uint8, count=offsets["id_ends"])
-    data.flags.writeable = False
-    return _columns(data, HOT_COLUMNS, offsets, clips), zlib.crc32(data)
-
-
-def map_cold_columns(index_path: Path, clips: int) -> dict[str, np.ndarray]:
-    """The columns of `COLD_COLUMNS`, mapped."""
-    return _columns(map_bytes(index_path), COLD_COLUMNS, column_offsets(clips)[0], clips)
 
 
 def map_bytes(path: Path) -> np.ndarray:

@@ -1,13 +1,14 @@
-"""The journal of a running `prepare`: records appended one by one, so that nothing whole is ever done twice.
+"""The journal of a running `prepare`: clips are appended one by one, so that a finished clip is never prepared twice.
 
-In: mel frames and tokens of single clips, in any order. Out: grown frame and token files, and a `RECORD` for each clip.
-A record counts once its journal entry is whole: after `kill -9` or a power cut the next run keeps what is whole and cuts off
-the rest. When the disk is full the torn record is cut off.
+`open_records` opens a `RecordWriter`, which appends frames and tokens of clips to their files, in any order, and a `RECORD` of
+each to the journal. A record counts once its journal entry is whole: after `kill -9` or a power cut the next run keeps what is
+whole and cuts off the rest. When the disk is full, the torn record is cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.cache.format import Cache, CacheSettings, canonical_json
-from myxtts.cache.writer import JOURNAL_NAME, write_atomically, write_error
+from myxtts.cache.format import HEADER_NAME, Cache, CacheSettings, canonical_json
+from myxtts.cache.writer import JOURNAL_NAME, write_error
 from myxtts.errors import CacheError
+from myxtts.runtime.atomic import write_atomically
 
 JOURNAL_MAGIC = b"MyXTTS journal 1"
 
@@ -44,7 +46,7 @@ ENTRY_BYTES = RECORD.itemsize + 4
 
 
 def clip_key(clip_id: str) -> bytes:
-    """What identifies a clip in the journal: 16 bytes, whatever the length of its id."""
+    """The key of a clip in the journal: 16 bytes, whatever the length of its id."""
     return hashlib.blake2b(clip_id.encode("utf-8"), digest_size=16).digest()
 
 
@@ -83,17 +85,23 @@ def cache_records(cache: Cache) -> np.ndarray:
 
 
 class AppendedFile:
-    """A file that only grows, and is cut back to what is known to be whole."""
+    """An opened file that only grows, and is cut back to what is known to be whole."""
 
-    def __init__(self, path: Path, whole_bytes: int):
-        self.path, self.whole_bytes = path, whole_bytes
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        if os.fstat(self._descriptor).st_size < whole_bytes:
-            os.close(self._descriptor)
+    def __init__(self, descriptor: int, whole_bytes: int):
+        self._descriptor, self.whole_bytes = descriptor, whole_bytes
+
+    @classmethod
+    def open(cls, path: Path, whole_bytes: int) -> AppendedFile:
+        """Open or make the file and cut off what follows its first `whole_bytes`; raises `CacheError` if it is shorter."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        if os.fstat(descriptor).st_size < whole_bytes:
+            os.close(descriptor)
             raise CacheError(
                 f"{path} is shorter than the {whole_bytes} bytes that belong to it. Run `myxtts verify --fix`."
             )
-        self.cut()
+        file = cls(descriptor, whole_bytes)
+        file.cut()
+        return file
 
     def write(self, data: Any) -> None:
         """Append; the bytes count only after `keep`."""
@@ -102,6 +110,7 @@ class AppendedFile:
             view = view[os.write(self._descriptor, view) :]
 
     def keep(self) -> None:
+        """Everything written so far is whole."""
         self.whole_bytes = os.lseek(self._descriptor, 0, os.SEEK_CUR)
 
     def cut(self) -> None:
@@ -110,65 +119,147 @@ class AppendedFile:
         os.lseek(self._descriptor, self.whole_bytes, os.SEEK_SET)
 
     def sync(self) -> None:
+        """Wait until everything is on the disk."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-class RecordWriter:
-    """Appends records to the frame and token files and notes each in the journal.
+@dataclasses.dataclass(frozen=True)
+class DataFiles:
+    """The files that a run appends to, and what they belong to: a journal counts only for the same ones."""
 
-    `base` is the published cache that is continued, if there is one. Journalled records of an interrupted run with the same
-    settings and base are taken over (`recovered`), those whose bytes are not whole are dropped.
+    folder: Path
+    n_mels: int
+    fingerprint: str
+    base_generation: int
+    """Of the published cache that is continued; 0: there is none."""
+    frames_file: str
+    tokens_file: str
+
+    @classmethod
+    def of(cls, folder: Path, settings: CacheSettings, base: Cache | None) -> DataFiles:
+        """Those of the published cache `base`, or new ones."""
+        if base is None:
+            return cls(folder, settings.mel.n_mels, settings.fingerprint, 0, "frames-1.f32", "tokens-1.i32")
+        header = base.header
+        names = (header["generation"], header["frames_file"], header["tokens_file"])
+        return cls(folder, settings.mel.n_mels, settings.fingerprint, *names)
+
+    def identity(self) -> dict[str, Any]:
+        """As the head of a journal names them."""
+        names = ("fingerprint", "base_generation", "frames_file", "tokens_file")
+        return {name: getattr(self, name) for name in names}
+
+    def frames_of(self, record: np.ndarray) -> np.ndarray:
+        """Frames of a record, (frames, n_mels); raises ValueError or OSError if the file ends before."""
+        shape, offset = (int(record["frame_count"]), self.n_mels), int(record["frame_start"]) * self.n_mels * 4
+        data = np.fromfile(self.folder / self.frames_file, "<f4", count=shape[0] * shape[1], offset=offset)
+        return data.reshape(shape)
+
+    def tokens_of(self, record: np.ndarray) -> np.ndarray:
+        """Tokens of a record, (symbols,); fewer if the file ends before."""
+        count, offset = int(record["token_count"]), int(record["token_start"]) * 4
+        return np.fromfile(self.folder / self.tokens_file, "<i4", count=count, offset=offset)
+
+    def recover(self) -> tuple[np.ndarray, list[str]]:
+        """Whole records of an interrupted run that appended to the same files, and its symbols."""
+        head, records = read_journal(self.folder / JOURNAL_NAME)
+        if head is None or any(head[name] != value for name, value in self.identity().items()):
+            return np.zeros(0, RECORD), []
+        return records[[self._is_whole(record) for record in records]], head["symbols"]
+
+    def _is_whole(self, record: np.ndarray) -> bool:
+        try:
+            return record_checksum(self.frames_of(record), self.tokens_of(record)) == record["checksum"]
+        except (ValueError, OSError):
+            return False
+
+
+@contextlib.contextmanager
+def open_records(folder: Path, settings: CacheSettings, base: Cache | None) -> Iterator[RecordWriter]:
+    """Open the data files of a cache folder to append to them.
+
+    Args:
+        base: the published cache that is continued, if there is one.
+
+    Journaled records of an interrupted run with the same settings and base are taken over (`RecordWriter.recovered`); those whose
+    bytes are not whole are cut off.
     """
-
-    def __init__(self, folder: Path, settings: CacheSettings, base: Cache | None):
-        self.folder, self.n_mels, self.fingerprint = folder, settings.mel.n_mels, settings.fingerprint
-        self.base_generation = base.header["generation"] if base else 0
-        self.frames_name = base.header["frames_file"] if base else "frames-1.f32"
-        self.tokens_name = base.header["tokens_file"] if base else "tokens-1.i32"
-        whole_rows, whole_tokens = (base.num_rows, base.num_tokens) if base else (0, 0)
-        self.recovered, self.symbols = self._recover(whole_rows, whole_tokens)
-        if len(self.recovered):
-            whole_rows = max(whole_rows, int((self.recovered["frame_start"] + self.recovered["frame_count"]).max()))
-            whole_tokens = max(whole_tokens, int((self.recovered["token_start"] + self.recovered["token_count"]).max()))
-        self._frames = AppendedFile(folder / self.frames_name, whole_rows * self.n_mels * 4)
-        self._tokens = AppendedFile(folder / self.tokens_name, whole_tokens * 4)
-        self._journal: AppendedFile | None = None
+    files = DataFiles.of(folder, settings, base)
+    recovered, symbols = files.recover()
+    whole_rows, whole_tokens = (base.num_rows, base.num_tokens) if base else (0, 0)
+    if len(recovered):
+        whole_rows = max(whole_rows, int((recovered["frame_start"] + recovered["frame_count"]).max()))
+        whole_tokens = max(whole_tokens, int((recovered["token_start"] + recovered["token_count"]).max()))
+    with contextlib.ExitStack() as stack:
+        if base is None and not len(recovered):
+            stack.callback(_remove_without_journal, files)
+        frames = AppendedFile.open(folder / files.frames_file, whole_rows * files.n_mels * 4)
+        stack.callback(frames.close)
+        tokens = AppendedFile.open(folder / files.tokens_file, whole_tokens * 4)
+        stack.callback(tokens.close)
+        writer = RecordWriter(files, frames, tokens, recovered, symbols)
+        stack.callback(writer.close_journal)
         if whole_rows == 0:
-            with self._explained():
-                self._frames.write(np.zeros((1, self.n_mels), "<f4"))
-                self._tokens.write(np.zeros(1, "<i4"))
-                self._keep()
+            writer.write_zeros()
+        yield writer
+
+
+def _remove_without_journal(files: DataFiles) -> None:
+    """Remove the new data files of a run that failed before its first clip."""
+    header_path, journal_path = files.folder / HEADER_NAME, files.folder / JOURNAL_NAME
+    if not header_path.exists() and not journal_path.exists():
+        for name in (files.frames_file, files.tokens_file):
+            (files.folder / name).unlink(missing_ok=True)
+
+
+class RecordWriter:
+    """Appends clips to the opened data files, and a record of each to the journal; made by `open_records`."""
+
+    def __init__(
+        self,
+        files: DataFiles,
+        frames: AppendedFile,
+        tokens: AppendedFile,
+        recovered: np.ndarray,
+        symbols: list[str],
+    ):
+        self.files, self.recovered, self.symbols = files, recovered, symbols
+        self._frames, self._tokens = frames, tokens
+        self._journal: AppendedFile | None = None
 
     @property
     def num_rows(self) -> int:
-        return self._frames.whole_bytes // (self.n_mels * 4)
+        return self._frames.whole_bytes // (self.files.n_mels * 4)
 
     @property
     def num_tokens(self) -> int:
         return self._tokens.whole_bytes // 4
 
     def start(self, symbols: Sequence[str]) -> None:
-        """Begin the journal, with the symbols whose numbers the tokens are; recovered records stay in it."""
+        """Begin the journal, with the symbols that the tokens are ids of; recovered records stay in it."""
         entries = b"".join(_entry(record) for record in self.recovered)
-        data = _journal_head(self._identity() | {"symbols": list(symbols)}) + entries
+        data = _journal_head(self.files.identity() | {"symbols": list(symbols)}) + entries
+        path = self.files.folder / JOURNAL_NAME
         with self._explained():
-            write_atomically(self.folder / JOURNAL_NAME, data)
-        self._journal = AppendedFile(self.folder / JOURNAL_NAME, len(data))
+            write_atomically(path, data)
+        self._journal = AppendedFile.open(path, len(data))
 
     def append(self, record: Mapping[str, Any], frames: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
         """Write one clip and return its whole `RECORD`.
 
         `record` has key, source_bytes, source_mtime_ns, source_hash and text_hash; and frame_start and frame_count where
-        `frames` is None: then only the text changed, and the frames that are there already are used again.
+        `frames` is None: then only the text changed, and the frames that are already written are used again.
         """
+        if self._journal is None:
+            raise RuntimeError("RecordWriter.start must be called before append.")
         entry = np.zeros((), RECORD)
         for field, value in record.items():
             entry[field] = np.frombuffer(value, "V16")[0] if isinstance(value, bytes) else value
         if frames is None:
-            data, frame_bytes = self._written_frames(entry), b""
+            data, frame_bytes = self.files.frames_of(entry), b""
         else:
             data = frame_bytes = np.ascontiguousarray(frames, "<f4")
             entry["frame_start"], entry["frame_count"] = self.num_rows, len(frames)
@@ -183,77 +274,42 @@ class RecordWriter:
         return entry
 
     def sync(self) -> None:
-        """Everything appended so far is on the disk."""
+        """Wait until everything appended so far is on the disk."""
         with self._explained():
             self._frames.sync()
             self._tokens.sync()
 
     def discard(self) -> None:
-        """Nothing of the journal is needed."""
-        (self.folder / JOURNAL_NAME).unlink(missing_ok=True)
+        """Remove the journal: nothing of it is needed."""
+        (self.files.folder / JOURNAL_NAME).unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Close the files; those that were made for nothing (the run failed before its first clip) are removed."""
-        for file in (self._frames, self._tokens, self._journal):
-            if file is not None:
-                file.close()
-        if self._journal is None and self.base_generation == 0 and not len(self.recovered):
-            for name in (self.frames_name, self.tokens_name):
-                (self.folder / name).unlink(missing_ok=True)
+    def write_zeros(self) -> None:
+        """Write row 0 of the frames and element 0 of the tokens, which padding points at."""
+        with self._explained():
+            self._frames.write(np.zeros((1, self.files.n_mels), "<f4"))
+            self._tokens.write(np.zeros(1, "<i4"))
+            self._keep()
+
+    def close_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def _opened_files(self) -> list[AppendedFile]:
+        return [file for file in (self._frames, self._tokens, self._journal) if file is not None]
 
     def _keep(self) -> None:
-        for file in (self._frames, self._tokens, self._journal):
-            if file is not None:
-                file.keep()
+        for file in self._opened_files():
+            file.keep()
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """A failed write is undone, and told as what it is."""
+        """Undo a failed write, and raise a `CacheError` that says what to do."""
         try:
             yield
         except OSError as error:
-            for file in (self._frames, self._tokens, self._journal):
-                if file is not None:
-                    file.cut()
-            raise write_error(self.folder, error) from None
-
-    def _written_frames(self, entry: np.ndarray) -> np.ndarray:
-        shape, offset = (int(entry["frame_count"]), self.n_mels), int(entry["frame_start"]) * self.n_mels * 4
-        return np.fromfile(self.folder / self.frames_name, "<f4", count=shape[0] * shape[1], offset=offset).reshape(
-            shape
-        )
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "fingerprint": self.fingerprint,
-            "base_generation": self.base_generation,
-            "frames_file": self.frames_name,
-            "tokens_file": self.tokens_name,
-        }
-
-    def _recover(self, whole_rows: int, whole_tokens: int) -> tuple[np.ndarray, list[str]]:
-        """Whole records of an interrupted run that continued the same cache, and its symbols."""
-        head, records = read_journal(self.folder / JOURNAL_NAME)
-        if head is None or any(head[name] != value for name, value in self._identity().items()):
-            return np.zeros(0, RECORD), []
-        kept = []
-        for number, record in enumerate(records):
-            tokens = np.fromfile(
-                self.folder / self.tokens_name,
-                "<i4",
-                count=int(record["token_count"]),
-                offset=int(record["token_start"]) * 4,
-            )
-            frames = self._read_whole(record)
-            if frames is not None and record_checksum(frames, tokens) == record["checksum"]:
-                kept.append(number)
-        return records[kept], head["symbols"]
-
-    def _read_whole(self, record: np.ndarray) -> np.ndarray | None:
-        try:
-            return self._written_frames(record)
-        except (ValueError, OSError):
-            return None
+            for file in self._opened_files():
+                file.cut()
+            raise write_error(self.files.folder, error) from None
 
 
 def read_journal(path: Path) -> tuple[dict[str, Any] | None, np.ndarray]:

@@ -1,14 +1,13 @@
-"""`verify`: a cache folder in, everything that is wrong with it out; with `fix`, a repaired cache.
+"""`verify`: finds everything that is wrong with a cache folder, and repairs it with `fix`.
 
-Checking changes nothing and waits for a running `prepare`. What an interrupted one left is no damage: the next one continues from
-it. Repairing drops the damaged clips from the index (all of them, if the index itself cannot be trusted) and lets `prepare` make
-them again, so that there is one way in which a record comes into being.
+Checking changes nothing and waits for a running `prepare`. Files of an interrupted `prepare` are no damage: the next one
+continues from them. Repairing drops the damaged clips from the index (all of them, if the index itself cannot be trusted) and
+lets `prepare` make them again, so that records are written in one way only.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -18,25 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.cache.changes import read_notes
 from myxtts.cache.format import (
-    FORMAT_VERSION,
     HEADER_NAME,
     Cache,
-    canonical_json,
+    HeaderError,
     column_offsets,
-    fingerprint_of,
     load_cache,
     map_bytes,
-    settings_differences,
+    read_header,
+    read_unchecked_header,
 )
 from myxtts.cache.journal import read_journal, record_checksum
-from myxtts.cache.location import ignore_progress
-from myxtts.cache.prepare import PrepareReport, prepare_corpus
-from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, publish, unnamed_files
+from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
+from myxtts.cache.prepare import PrepareReport, prepare_cache
+from myxtts.cache.prepared_language import with_prepared_language
+from myxtts.cache.rejection_memory import read_rejection_memory
+from myxtts.cache.worker import worker_count, worker_setup
+from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, ignore_progress, publish, unnamed_files
 from myxtts.config.config import DataConfig
+from myxtts.config.load import parse_config
+from myxtts.corpus.corpus import read_corpus
 from myxtts.errors import CacheError
-from myxtts.runtime.workers import Progress
+from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.text.tokenizer import build_front_end
 
 HEADER_DAMAGED = "damaged header"
 STALE = "stale fingerprint"
@@ -48,7 +51,11 @@ DATA_WITHOUT_INDEX = "data without index"
 INDEX_DAMAGED = "damaged index"
 
 BEYOND_TRUST = (HEADER_DAMAGED, STALE, INDEX_DAMAGED, INDEX_WITHOUT_DATA)
-"""With one of these no record can be told from another: the whole cache is made again."""
+"""With one of these no record can be trusted: the whole cache is made again."""
+
+
+TABLES_KEPT = ("symbols", "speakers", "languages", "data_folder", "license", "attribution", "config")
+"""Header fields that dropping clips does not change."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Problem:
     file: str
     detail: str
     clips: tuple[int, ...] = ()
-    """Numbers of the clips that it damages."""
+    """The clips that it damages."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,28 @@ class VerifyReport:
         return not self.problems
 
 
+def find_cache(
+    config: DataConfig,
+    data_folder: str | Path | None = None,
+    progress: Progress | None = None,
+    workers: int | None = None,
+    announce: Callable[[str], None] = ignore_line,
+) -> CacheLocation:
+    """Where the cache of a corpus is or will be; only recordings that were never probed are opened."""
+    config = with_prepared_language(config, data_folder, announce)
+    front_end = build_front_end(config.text_symbols, config.lexicon)
+    corpus = read_corpus(config, data_folder)
+    shared = locate_shared_cache(config, corpus, front_end)
+    try:
+        with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+            location = locate_cache(config, corpus, front_end, pool, progress or ignore_progress, announce)
+    except CacheError:  # this user has no folder for caches
+        if shared is None:
+            raise
+        return shared
+    return shared if shared is not None and not (location.folder / HEADER_NAME).exists() else location
+
+
 def verify_and_fix_cache(
     folder: str | Path,
     fix: bool = False,
@@ -96,8 +125,10 @@ def verify_and_fix_cache(
 ) -> VerifyReport:
     """Check the cache in `folder` (`…/<fingerprint>`) record by record; repair it with `fix`.
 
-    `config` and `data_folder` are what it is prepared from; by default what its header names. `expected_settings` are those that
-    it must have been prepared with, if the caller knows them. `announce(line)` says which process is waited for.
+    Args:
+        config: with `data_folder`, what the cache is prepared from; by default what its header names.
+        expected_settings: those that it must have been prepared with, if the caller knows them.
+        announce: called with a line that says which process is waited for.
     """
     folder, progress = Path(folder), progress or ignore_progress
     with _checking_lock(folder, announce):
@@ -115,9 +146,9 @@ def verify_and_fix_cache(
             _remove_all(folder)
         elif cache and damaged:
             _drop_clips(cache, damaged)
-    prepared = prepare_corpus(config, data_folder, progress=progress, announce=announce, workers=workers)
+    prepared = prepare_cache(config, data_folder, progress=progress, announce=announce, workers=workers)
     with cache_lock(prepared.folder, announce):
-        for path in unnamed_files(prepared.folder, _read_json(prepared.folder)):
+        for path in unnamed_files(prepared.folder, prepared.header):
             path.unlink()
         left, _ = find_problems(prepared.folder, expected_settings, progress)
     if left:
@@ -125,7 +156,7 @@ def verify_and_fix_cache(
             f"The cache in {folder} could not be repaired: {left[0].kind} in {left[0].file} ({left[0].detail}). "
             "Is the disk failing? Remove the folder and run `myxtts prepare`."
         )
-    return VerifyReport(folder, tuple(problems), checked, damaged_ids, True, prepared)
+    return VerifyReport(folder, tuple(problems), checked, damaged_ids, True, prepared.report)
 
 
 @contextlib.contextmanager
@@ -148,12 +179,15 @@ def find_problems(
     folder: Path, expected_settings: Mapping[str, Any] | None = None, progress: Progress = ignore_progress
 ) -> tuple[list[Problem], Cache | None]:
     """Everything that is wrong, and the cache itself if its index can be trusted. Nothing is changed."""
-    header = _read_json(folder)
-    if header is None and not (folder / HEADER_NAME).exists():
-        return _problems_without_header(folder), None
-    problem = _problem_of_header(folder, header, expected_settings)
-    if problem:
-        return [problem], None
+    try:
+        header = read_header(folder, expected_settings)
+    except HeaderError as error:
+        if error.fault == "missing":
+            return _problems_without_header(folder), None
+        return [Problem(HEADER_DAMAGED if error.fault == "damaged" else STALE, HEADER_NAME, error.detail)], None
+    if folder.name != header["fingerprint"]:
+        detail = f"fingerprint {header['fingerprint']} in a folder named {folder.name}"
+        return [Problem(STALE, HEADER_NAME, detail)], None
     is_unfinished = unfinished_clips(folder) is not None
     problems = [
         Problem(LEFT_OVER, path.name, f"{path.stat().st_size} bytes that the cache does not name")
@@ -193,23 +227,6 @@ def _problems_without_header(folder: Path) -> list[Problem]:
     ]
 
 
-def _problem_of_header(
-    folder: Path, header: dict[str, Any] | None, expected_settings: Mapping[str, Any] | None
-) -> Problem | None:
-    if header is None:
-        return Problem(HEADER_DAMAGED, HEADER_NAME, "it is not what was written (checksum)")
-    settings, fingerprint = header["settings"], header["fingerprint"]
-    if settings["format"] != FORMAT_VERSION:
-        return Problem(STALE, HEADER_NAME, f"format {settings['format']}, this version writes {FORMAT_VERSION}")
-    if fingerprint != fingerprint_of(settings):
-        return Problem(STALE, HEADER_NAME, f"fingerprint {fingerprint} is not that of its settings")
-    if expected_settings is not None and fingerprint != fingerprint_of(expected_settings):
-        return Problem(STALE, HEADER_NAME, "; ".join(settings_differences(settings, expected_settings)))
-    if folder.name != fingerprint:
-        return Problem(STALE, HEADER_NAME, f"fingerprint {fingerprint} in a folder named {folder.name}")
-    return None
-
-
 def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]:
     """Missing files, and strings or columns that are not what was written."""
     problems = []
@@ -217,7 +234,7 @@ def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]
         if not (folder / header[field]).exists():
             problems.append(Problem(INDEX_WITHOUT_DATA, header[field], "the file is missing"))
     for name, size, checksum in (
-        (header["index_file"], column_offsets(header["clips"])[1], header["index_checksum"]),
+        (header["index_file"], column_offsets(header["columns"], header["clips"])[1], header["index_checksum"]),
         (header["strings_file"], header["strings_bytes"], header["strings_checksum"]),
     ):
         if not (folder / name).exists():
@@ -226,13 +243,13 @@ def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]
         data = map_bytes(folder / name)
         if len(data) != size:
             problems.append(Problem(INDEX_DAMAGED, name, f"{len(data)} bytes, expected {size}"))
-        elif zlib.crc32(data) != checksum:
+        elif zlib.crc32(data.data) != checksum:
             problems.append(Problem(INDEX_DAMAGED, name, "it is not what was written (checksum)"))
     return problems
 
 
 def _problems_of_records(cache: Cache, progress: Progress) -> list[Problem]:
-    """Records that are not what was written, told apart by whether they lie beyond the end of a file."""
+    """Records that are not what was written: those beyond the end of a file, and those that do not match their checksum."""
     all_frames = _available(cache.frames_path, "<f4", cache.mel.n_mels)
     all_tokens = _available(cache.tokens_path, "<i4", 1)[:, 0]
     cut_off, flipped = [], []
@@ -268,39 +285,27 @@ def _drop_clips(cache: Cache, damaged: list[int]) -> None:
     header = cache.header
     kept = np.setdiff1d(np.arange(cache.num_clips), damaged)
     columns = {name: column[kept] for name, column in cache.columns().items() if not name.endswith("_ends")}
-    tables = {
-        name: header[name]
-        for name in ("symbols", "speakers", "languages", "frames_file", "tokens_file", "data_folder", "config")
-    }
+    tables = {name: header[name] for name in (*TABLES_KEPT, "frames_file", "tokens_file")}
     tables |= {
         "generation": header["generation"] + 1,
         "rows": min(header["rows"], len(_available(cache.frames_path, "<f4", cache.mel.n_mels))),
         "tokens": min(header["tokens"], len(_available(cache.tokens_path, "<i4", 1))),
     }
     ids, texts = ([strings[clip] for clip in kept.tolist()] for strings in (cache.ids, cache.texts))
-    notes = read_notes(cache.folder / header["notes_file"])
-    publish(cache.folder, header["settings"], columns, ids, texts, tables, notes.to_bytes())
+    memory = read_rejection_memory(cache)
+    publish(cache.folder, header["settings"], columns, ids, texts, tables, memory.to_bytes())
 
 
 def _recorded_origin(folder: Path) -> tuple[DataConfig, str]:
-    """Configuration and corpus that the header names."""
-    header = _read_json(folder)
-    if header is None:
+    """Configuration and corpus that the header names, also one of other settings."""
+    try:
+        header = read_unchecked_header(folder)
+    except HeaderError:
         raise CacheError(
             f"The header of the cache in {folder} is missing or damaged, so it does not say what it was prepared from. "
             "Give the corpus: `myxtts verify DATA --fix`."
-        )
-    return DataConfig(**header["config"]), header["data_folder"]
-
-
-def _read_json(folder: Path) -> dict[str, Any] | None:
-    """The header if it is what was written, whatever it says."""
-    try:
-        header = json.loads((folder / HEADER_NAME).read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_whole = isinstance(header, dict) and header.pop("checksum", None) == zlib.crc32(canonical_json(header))
-    return header if is_whole else None
+        ) from None
+    return parse_config({"data": header["config"]}, source=str(folder / HEADER_NAME)).data, header["data_folder"]
 
 
 def _remove_all(folder: Path) -> None:

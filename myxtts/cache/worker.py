@@ -2,16 +2,17 @@
 
 The first line is the setup: the data configuration and the front end. Kinds of jobs:
     probe   a path → samples and rate of the file
-    hash    a path → hash of its content
-    audio   a path and a sample rate → hash of its content, seconds; payload: log-mel, float32 (frames, n_mels)
+    audio   a path, a sample rate and the hash of a recording that is already prepared (or null) → the hash of the file's content
+            and, unless it is that hash, `frames`; payload: log-mel, float32 (frames, n_mels)
     length  a path and a sample rate → frames of its log-mel
     text    a language and texts → the symbols of each text
-What makes a clip unusable is a result like any other: `rejected` (the reason) and `detail`. Where it says nothing about the clip
-(the disk, the memory, a phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
+An unusable clip has the result `rejected` (the reason) and `detail`. If the cause is not the clip (the disk, the memory, a
+phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -22,32 +23,49 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from myxtts.audio.files import load_clip, probe_audio
+from myxtts.audio.clips import load_clip
+from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.config.config import DataConfig
+from myxtts.corpus.utterance import UNSPEAKABLE
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.runtime.files import open_regular_file
+from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.workers import RESULT_HEAD
 from myxtts.text.tokenizer import FrontEnd
 
 PHONEMIZER_FAILED = "phonemizer failed"
 UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
-"""What a clip may still cause that no check of ours foresaw: it is rejected and reported, and must not stop the others."""
+"""Errors of decoders that no check foresaw: the clip is rejected and reported, and the others are prepared."""
 OF_THE_CONTENT = ("empty file", "cut off", "not audio")
-"""Reasons that a disk with errors gives too: they count only if every byte of the file can be read."""
+"""Reasons that a failing disk causes as well: they count only if every byte of the file can be read."""
 OF_THE_MOMENT = ("missing", "permission denied")
-"""Reasons that say nothing about the recording."""
+"""Reasons that do not follow from the recording's content."""
 
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
 
-Result = tuple[dict[str, Any], bytes]
+Result = tuple[dict[str, Any], Any]
+"""Head and payload (bytes-like)."""
+
+
+def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:
+    """The first message to every worker of a pool."""
+    return {"data": dataclasses.asdict(config), "front_end": front_end.to_dict()}
+
+
+def worker_count(config: DataConfig, workers: int | None = None) -> int:
+    """Processes to use: `workers` if given, then as configured, then one for each core that this process may use."""
+    if workers is not None:
+        return workers
+    return config.num_workers if config.num_workers != "auto" else usable_cores()
 
 
 def hash_file(path: str | Path) -> str:
     """32 hexadecimal digits of a file's content: CRC-32 and size.
 
-    They tell whether a touched file has changed; nobody is to be kept from forging one. SHA-256 took a tenth of `prepare`.
+    They show whether a touched file has changed, and are no protection against forgery. SHA-256 took a tenth of the time of
+    `prepare`.
     """
     crc, size = 0, 0
     with open_regular_file(path) as file:
@@ -56,8 +74,15 @@ def hash_file(path: str | Path) -> str:
     return f"{crc:08x}{size:024x}"
 
 
+def _has_hash(path: str, content_hash: str) -> bool:
+    try:
+        return hash_file(path) == content_hash
+    except OSError:
+        return False  # decoding it gives the reason
+
+
 def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
-    """The function of each kind of job."""
+    """The function of each kind of job, for the setup of `worker_setup`."""
     config = DataConfig(**setup["data"])
     front_end = FrontEnd.from_dict(setup["front_end"])
 
@@ -65,16 +90,13 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         samples, rate = probe_audio(path)
         return {"samples": samples, "rate": rate}, b""
 
-    def hash_content(path: str) -> Result:
-        return {"hash": hash_file(path)}, b""
-
     def audio(item: list[Any]) -> Result:
-        path, sample_rate = item
+        path, sample_rate, prepared_hash = item
+        if prepared_hash is not None and _has_hash(path, prepared_hash):
+            return {"hash": prepared_hash}, b""
         spec = MelSpec.from_config(config, sample_rate)
-        samples = load_clip(path, config, spec.sample_rate)
-        mel = mel_numpy(samples, spec)
-        head = {"hash": hash_file(path), "seconds": len(samples) / spec.sample_rate, "frames": len(mel)}
-        return head, mel.data.cast("B")
+        mel = mel_numpy(load_clip(path, config, spec.sample_rate), spec)
+        return {"hash": hash_file(path), "frames": len(mel)}, mel.data.cast("B")
 
     def length(item: list[Any]) -> Result:
         path, sample_rate = item
@@ -82,13 +104,13 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         return {"frames": num_frames(len(load_clip(path, config, spec.sample_rate)), spec)}, b""
 
     def text(item: dict[str, Any]) -> Result:
-        texts = [_spell(front_end, one, item["language"]) for one in _spell_all(front_end, item)]
+        texts = [_symbols_of(front_end, one, item["language"]) for one in _symbols_of_all(front_end, item)]
         return {"texts": texts} | ({"transient": True} if any("transient" in one for one in texts) else {}), b""
 
-    return {"probe": probe, "hash": hash_content, "audio": audio, "length": length, "text": text}
+    return {"probe": probe, "audio": audio, "length": length, "text": text}
 
 
-def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
+def _symbols_of_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
     """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
     try:
         return front_end.symbols_of(item["texts"], item["language"])
@@ -96,23 +118,23 @@ def _spell_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
         return item["texts"]
 
 
-def _spell(front_end: FrontEnd, spelled_or_text: list[str] | str, language: str) -> dict[str, Any]:
-    if isinstance(spelled_or_text, list):
-        return {"spelled": "".join(spelled_or_text)}
+def _symbols_of(front_end: FrontEnd, symbols_or_text: list[str] | str, language: str) -> dict[str, Any]:
+    if isinstance(symbols_or_text, list):
+        return {"symbols": "".join(symbols_or_text)}
     try:
-        return {"spelled": "".join(front_end.symbols_of([spelled_or_text], language)[0])}
+        return {"symbols": "".join(front_end.symbols_of([symbols_or_text], language)[0])}
     except TextError as error:
         if error.__cause__ is not None:  # espeak-ng could not start, e.g. because the temporary folder is full
             return _transient(PHONEMIZER_FAILED, str(error))
-        return {"rejected": "text cannot be spoken", "detail": str(error)}
+        return {"rejected": UNSPEAKABLE, "detail": str(error)}
     except (OSError, MemoryError) as error:
         return _transient(PHONEMIZER_FAILED, _described(error))
     except UNFORESEEN as error:
-        return {"rejected": "text cannot be spoken", "detail": _described(error)}
+        return {"rejected": UNSPEAKABLE, "detail": _described(error)}
 
 
 def do_job(job: Callable[[Any], Result], item: Any) -> Result:
-    """The job's result, or why its clip is unusable."""
+    """The job's result, or the reason why its clip is unusable."""
     try:
         return job(item)
     except AudioError as error:
@@ -147,7 +169,7 @@ def _described(error: BaseException) -> str:
 
 
 def serve(requests: BinaryIO, results: BinaryIO) -> None:
-    """Answer until the other end closes."""
+    """Answer requests until standard input is closed."""
     jobs = build_jobs(json.loads(requests.readline()))
     _send(results, {"ready": True}, b"")
     for line in requests:
@@ -164,7 +186,7 @@ def _send(results: BinaryIO, head: dict[str, Any], payload: Any) -> None:
 
 
 def main() -> int:
-    """Libraries that print must not disturb the results: their standard output is our standard error."""
+    """Serve on standard input and output; what libraries print goes to standard error instead."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     results = os.fdopen(os.dup(1), "wb", buffering=1 << 20)
@@ -172,7 +194,7 @@ def main() -> int:
     try:
         serve(sys.stdin.buffer, results)
     except BrokenPipeError:
-        os._exit(1)  # the parent is gone, and with it everybody who could read a message
+        os._exit(1)  # the parent process is gone, so no message can be read
     return 0
 
 

@@ -1,6 +1,6 @@
-"""Publishing a cache: columns, strings and tables in; a folder that `myxtts.cache.format.open_cache` opens out.
+"""Writing a cache folder: its lock, publishing a new generation, and taking out dead space.
 
-Every file is written beside and renamed, `cache.json` last. Nothing that a published header names is ever overwritten, so
+Every file is written by `myxtts.runtime.atomic`, `cache.json` last. Nothing that a published header names is ever overwritten, so
 that a failed write, a full disk or a power cut leaves the old cache as it was.
 """
 
@@ -18,24 +18,37 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.cache.format import COLD_COLUMNS, HEADER_NAME, HOT_COLUMNS, canonical_json, column_offsets, fingerprint_of
+from myxtts.cache.format import (
+    COLUMN_TYPES,
+    FIRST_COLD_COLUMN,
+    HEADER_NAME,
+    canonical_json,
+    column_offsets,
+    fingerprint_of,
+)
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import TEMPORARY_SUFFIX, is_full, write_atomically
 from myxtts.runtime.locks import FolderLock
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
+DEAD_FRACTION = 0.25
+"""Of the rows; below it, dead space is left in the files. Chosen, not measured."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP)
-"""Errors of a place, not of a disk: another folder helps, another try does not."""
+"""Errors that another folder fixes, and another attempt does not."""
 
 
 def ignore_line(line: str) -> None:
     """For callers that print nothing."""
 
 
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """For callers that show no progress."""
+
+
 @contextlib.contextmanager
 def cache_lock(folder: Path, announce: Callable[[str], None] = ignore_line) -> Iterator[None]:
-    """Only one process writes into a cache folder; others wait for it, and announce for whom."""
+    """Hold the lock of a cache folder. While another process has it, wait, and announce which one."""
     lock = FolderLock(folder, LOCK_NAME)
 
     def announce_waiting(line: str) -> None:
@@ -52,14 +65,14 @@ def cache_lock(folder: Path, announce: Callable[[str], None] = ignore_line) -> I
 
 
 def write_array_atomically(path: Path, array: np.ndarray) -> None:
-    """An array as .npy, whole or not at all."""
+    """Write an array as .npy, whole or not at all."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     write_atomically(path, buffer.getvalue())
 
 
 def write_error(folder: Path, error: OSError) -> CacheError:
-    """What a failed write means to the user."""
+    """The error of a failed write, with what to do about it."""
     if is_full(error):
         return CacheError(
             f"The disk is full (or a quota is reached): {folder} cannot grow. What is prepared so far is kept, and the cache "
@@ -81,22 +94,24 @@ def publish(
     ids: Sequence[str],
     texts: Sequence[str],
     tables: Mapping[str, Any],
-    notes: bytes = b"{}",
+    memory: bytes = b"{}",
 ) -> None:
-    """Write the index of a new generation and rename `cache.json` last; files that nobody names any more are removed.
+    """Write the index of a new generation and rename `cache.json` last; files that the new header does not name are removed.
 
-    `columns` are those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends. `tables` are the header's other
-    fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens, data_folder, config.
-    `notes` are the bytes of `myxtts.cache.changes.Notes`.
+    Args:
+        columns: those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends.
+        tables: the header's other fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens,
+            data_folder, license, attribution, config.
+        memory: the content of `myxtts.cache.rejection_memory.RejectionMemory`.
     """
     generation = tables["generation"]
     id_bytes, text_bytes = ([value.encode("utf-8") for value in values] for values in (ids, texts))
     strings = b"".join(id_bytes) + b"".join(text_bytes)
     ends = np.cumsum([len(value) for value in id_bytes + text_bytes], dtype="<i8")
     columns = {**columns, "id_ends": ends[: len(ids)], "text_ends": ends[len(ids) :]}
-    offsets, index_bytes = column_offsets(len(ids))
+    offsets, index_bytes = column_offsets(COLUMN_TYPES, len(ids))
     index = np.zeros(index_bytes, np.uint8)
-    for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items():
+    for name, dtype in COLUMN_TYPES.items():
         data = np.ascontiguousarray(columns[name], dtype).view(np.uint8) if len(ids) else np.zeros(0, np.uint8)
         index[offsets[name] : offsets[name] + data.size] = data
     header = {
@@ -104,19 +119,20 @@ def publish(
         "settings": dict(settings),
         "mel": dict(settings["mel"]),
         "clips": len(ids),
+        "columns": COLUMN_TYPES,
         "index_file": f"index-{generation}.bin",
         "strings_file": f"strings-{generation}.bin",
         "notes_file": f"notes-{generation}.json",
         "strings_bytes": len(strings),
-        "hot_checksum": zlib.crc32(index[: offsets["id_ends"]]),
-        "index_checksum": zlib.crc32(index),
+        "hot_checksum": zlib.crc32(index[: offsets[FIRST_COLD_COLUMN]].data),
+        "index_checksum": zlib.crc32(index.data),
         "strings_checksum": zlib.crc32(strings),
         **tables,
     }
     try:
         write_atomically(folder / header["index_file"], index.tobytes())
         write_atomically(folder / header["strings_file"], strings)
-        write_atomically(folder / header["notes_file"], notes)
+        write_atomically(folder / header["notes_file"], memory)
         text = json.dumps(header | {"checksum": zlib.crc32(canonical_json(header))}, indent=1, ensure_ascii=False)
         write_atomically(folder / HEADER_NAME, text.encode("utf-8"))
     except OSError as error:
@@ -136,58 +152,47 @@ def unnamed_files(folder: Path, header: Mapping[str, Any] | None) -> list[Path]:
         "notes-*.json",
         JOURNAL_NAME,
         f"*{TEMPORARY_SUFFIX}",
+        "*.tmp",  # temporary files of 0.1.0
     )
     return sorted(path for pattern in patterns for path in folder.glob(pattern) if path.name not in named)
 
 
-# MERGED: Taking dead space out of a cache: records in, the same records in new files out. Nothing that is published is changed.
-#
-# Changed and removed clips leave their old frames behind, because the files only grow. Once a large share is dead, the live
-# records
-# are copied, in the order of the clips, into files of the next generation, which `publish` then names.
-
-DEAD_SHARE = 0.25
-"""Of the rows; below it, copying costs more than the space is worth."""
-
-
 def is_worth_compacting(folder: Path, records: np.ndarray, data: Mapping[str, Any], n_mels: int) -> bool:
-    """Enough is dead, and the disk has room for the copy."""
-    live_rows = 1 + count_live_rows(records)
-    is_wasteful = data["rows"] - live_rows > DEAD_SHARE * data["rows"]
+    """Whether changed and removed clips left much dead space (the files only grow), and the disk has room for a copy."""
+    live_rows = 1 + int(records["frame_count"].sum(dtype=np.int64))
+    is_wasteful = data["rows"] - live_rows > DEAD_FRACTION * data["rows"]
     return is_wasteful and shutil.disk_usage(folder).free > 2 * live_rows * n_mels * 4
-
-
-def count_live_rows(records: np.ndarray) -> int:
-    """Frames that belong to a record."""
-    return int(records["frame_count"].sum(dtype=np.int64))
 
 
 def compact(
     folder: Path, records: np.ndarray, data: Mapping[str, Any], n_mels: int, generation: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Copy the live records; returns them with their new places, and the header's names and sizes of the new files."""
+    """Copy the live records, in the order of the clips, into files of the next generation, which `publish` then names.
+
+    Returns the records with their new positions, and the header's names and sizes of the new files.
+    """
     frames = np.memmap(folder / data["frames_file"], "<f4", "r", shape=(data["rows"], n_mels))
     tokens = np.memmap(folder / data["tokens_file"], "<i4", "r", shape=(data["tokens"],))
     records = records.copy()
     names = {"frames_file": f"frames-{generation}.f32", "tokens_file": f"tokens-{generation}.i32"}
     sizes = {}
-    for field, size, source, start, count in (
+    for field, size, table, start, count in (
         ("frames_file", "rows", frames, "frame_start", "frame_count"),
         ("tokens_file", "tokens", tokens, "token_start", "token_count"),
     ):
-        sizes[size] = _copy_live(folder / names[field], source, records, start, count)
+        sizes[size] = _copy_live(folder / names[field], table, records, start, count)
     return records, names | sizes
 
 
-def _copy_live(target: Path, source: np.ndarray, records: np.ndarray, start_field: str, count_field: str) -> int:
-    """Write the zero element and every record's part of `source`; returns the number of elements written."""
+def _copy_live(target: Path, table: np.ndarray, records: np.ndarray, start_field: str, count_field: str) -> int:
+    """Write the zero element and every record's part of `table`; returns the number of elements written."""
     counts = records[count_field].astype(np.int64)
     starts = records[start_field].copy()
     try:
         with target.open("wb", buffering=1 << 20) as file:
-            file.write(source[:1].tobytes())
+            file.write(table[:1].tobytes())
             for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-                file.write(source[start : start + count].tobytes())
+                file.write(table[start : start + count].tobytes())
     except OSError as error:
         target.unlink(missing_ok=True)
         raise write_error(target.parent, error) from None

@@ -1,4 +1,4 @@
-"""`myxtts diagnose`, `myxtts monitor`, `myxtts benchmark`: why is my device idle? On this trainer, or on any script."""
+"""`myxtts diagnose`, `monitor` and `benchmark`: find out why the device is idle, for this trainer or any TensorFlow script."""
 
 from __future__ import annotations
 
@@ -6,77 +6,39 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from myxtts.config.config import XTTSConfig
+from myxtts.commands.config_flags import add_training_flags, config_of
+from myxtts.config.config import XTTSConfig
+from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
 
 def configure_diagnose(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `myxtts diagnose ...`."""
+    """Arguments of `myxtts diagnose`."""
     actions = parser.add_subparsers(dest="action", metavar="WHAT", required=True)
-    run = actions.add_parser("run", help="run an unmodified TensorFlow or Keras training script under observation")
-    run.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
-    run.add_argument("--html", metavar="FILE", help="write the report as one self-contained page")
-    run.add_argument("--no-ceiling", action="store_true", help="do not measure step and loader alone after the run")
-    run.add_argument(
-        "--exit-code",
-        choices=("diagnosis", "script"),
-        default="diagnosis",
-        help="diagnosis: 0 fine, 1 problem found, 2 not measured or the script failed; script: the script's own",
-    )
-    run.add_argument("script", metavar="SCRIPT.py")
-    run.add_argument("script_arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
+    configure_observation(actions)
     retracing = actions.add_parser(
-        "retracing", help="is every step of this trainer compiled once? (diagnose_retracing.py)"
+        "retracing", help="check that every step of this trainer is compiled only once (diagnose_retracing.py)"
     )
     _add_trainer_arguments(retracing)
-    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (10)")
-    bottleneck = actions.add_parser("bottleneck", help="where does a step spend its time? (diagnose_gpu_bottleneck.py)")
+    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: 10)")
+    bottleneck = actions.add_parser(
+        "bottleneck", help="measure where a step spends its time (diagnose_gpu_bottleneck.py)"
+    )
     _add_trainer_arguments(bottleneck)
-    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (50)")
+    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: 50)")
 
 
 def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
-    from myxtts.commands.train import add_config_flags
-
-    add_config_flags(parser)
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    add_training_flags(parser)
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as JSON")
 
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
-    """Dispatch to the chosen diagnosis."""
-    actions = {"run": _run_script, "retracing": _run_retracing, "bottleneck": _run_bottleneck}
+    """Run the chosen diagnosis; returns its exit code."""
+    actions = {**OBSERVATIONS, "retracing": _run_retracing, "bottleneck": _run_bottleneck}
     return actions[arguments.action](arguments)
-
-
-def _run_script(arguments: argparse.Namespace) -> int:
-    from myxtts.diagnostics.observe.html import report_to_html
-    from myxtts.diagnostics.observe.script import run_script
-
-    run = run_script(arguments.script, arguments.script_arguments, measure_ceiling=not arguments.no_ceiling)
-    out = sys.stderr if arguments.json == "-" else sys.stdout
-    if run.explanation:
-        out.write(f"\n{run.explanation} Its exit code: {run.script_exit_code}.\n")
-    if run.text:
-        out.write(f"\n{run.text}")
-    content = {
-        "script": arguments.script,
-        "outcome": run.outcome,
-        "script_exit_code": run.script_exit_code,
-        "explanation": run.explanation,
-        "report": run.report,
-    }
-    if arguments.json == "-":
-        sys.stdout.write(json.dumps(content) + "\n")
-    elif arguments.json:
-        _write(arguments.json, json.dumps(content, indent=1))
-    if arguments.html and run.report is not None:
-        _write(arguments.html, report_to_html(run.report, f"Diagnosis of {Path(arguments.script).name}"))
-    return run.script_exit_code if arguments.exit_code == "script" else run.exit_code
 
 
 def _run_retracing(arguments: argparse.Namespace) -> int:
@@ -86,7 +48,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
     diagnosis = diagnose_retracing(config, arguments.steps, _announce)
     sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
     if arguments.json:
-        figures = {
+        metrics = {
             "plan": diagnosis.plan,
             "shapes": list(diagnosis.shapes),
             "are_shapes_closed": diagnosis.are_shapes_closed,
@@ -97,7 +59,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(figures, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
@@ -108,7 +70,7 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
     diagnosis = diagnose_bottleneck(config, arguments.num_batches, _announce)
     sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
     if arguments.json:
-        figures = {
+        metrics = {
             "python_functions": list(diagnosis.python_functions),
             "stages": dict(diagnosis.stage_seconds),
             "loader_seconds": diagnosis.loader_seconds,
@@ -118,27 +80,29 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "hardware": diagnosis.trial.hardware,
             **asdict(diagnosis.trial.summary),
         }
-        _write(arguments.json, json.dumps(figures, indent=1))
+        write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
 
 
 def configure_monitor(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts monitor`."""
     parser.add_argument(
-        "--log-file", nargs="?", const=DEFAULT_LOG, metavar="F", help=f"log as CSV (default name {DEFAULT_LOG})"
+        "--log-file", nargs="?", const=DEFAULT_LOG, metavar="F", help=f"write a CSV log (default name: {DEFAULT_LOG})"
     )
-    parser.add_argument("--duration", type=float, metavar="S", help="seconds; without it, until Ctrl-C")
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between two samples (1)")
-    parser.add_argument("--run", metavar="DIR", help="checkpoint folder of a running training: its own busy fraction")
+    parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: until Ctrl-C)")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: 1)")
+    parser.add_argument(
+        "--run", metavar="DIR", help="checkpoint folder of a running training: also show its busy fraction"
+    )
 
 
 def run_monitor(arguments: argparse.Namespace) -> int:
-    """Live view and log."""
+    """Print samples of the device and the run, and log them."""
     from myxtts.diagnostics.monitor import CsvLog, describe, readings, why_no_gpu
 
     reason = why_no_gpu()
     if reason:
-        sys.stdout.write(f"{reason} CPU, memory and the trainer's own clock are shown.\n")
+        sys.stdout.write(f"{reason} Only CPU, memory and the trainer's own clock are shown.\n")
     log = CsvLog(arguments.log_file) if arguments.log_file else None
     is_live, width = sys.stdout.isatty(), 0
     try:
@@ -149,7 +113,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
             width = max(width, len(line))
             if log is not None:
                 log.add(reading)
-    except KeyboardInterrupt:  # the usual way to end it
+    except KeyboardInterrupt:  # the usual way to stop it
         pass
     finally:
         if log is not None:
@@ -163,8 +127,8 @@ def run_monitor(arguments: argparse.Namespace) -> int:
 def configure_benchmark(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts benchmark`."""
     _add_trainer_arguments(parser)
-    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (20)")
-    parser.add_argument("--only", choices=("loading", "steps"), help="one half of the table")
+    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: 20)")
+    parser.add_argument("--only", choices=("loading", "steps"), help="only this half of the table")
 
 
 def run_benchmark(arguments: argparse.Namespace) -> int:
@@ -182,31 +146,18 @@ def run_benchmark(arguments: argparse.Namespace) -> int:
         table.add_row(row.group, row.name, f"{row.value:,.0f} {row.unit}", f"{row.ratio:.2f}x")
     Console().print(table)
     if arguments.json:
-        _write(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
+        write_report(arguments.json, json.dumps([asdict(row) for row in rows], indent=1))
     return 0
 
 
 def _load_config_then_tensorflow(arguments: argparse.Namespace) -> XTTSConfig:
-    """The configuration from file and flags; TensorFlow is imported after it, so that a mistake is reported at once."""
-    from myxtts.commands.language import load_command_config
-    from myxtts.commands.train import overrides_of
+    """The configuration from file and flags. TensorFlow is imported afterwards, so that mistakes are reported at once."""
     from myxtts.runtime.startup import start_tensorflow
 
-    config = load_command_config(arguments.config, overrides_of(arguments))
+    config = config_of(arguments)
     start_tensorflow()
     return config
 
 
 def _announce(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-def _write(path: str, text: str) -> None:
-    from myxtts.errors import DiagnosisError
-
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DiagnosisError(
-            f"The report cannot be written. Received: {path} ({error.strerror}). Name another file."
-        ) from None

@@ -1,6 +1,6 @@
-"""`myxtts evaluate`: measure how well a voice speaks. Prints a table; writes JSON and a page where asked.
+"""`myxtts evaluate`: measure how well a voice speaks. Prints a table; optionally writes JSON and an HTML page.
 
-Without arguments: the bundled voice on the bundled corpus's held-out sentences.
+Without arguments it measures the bundled voice on the held-out sentences of the bundled corpus.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.runtime.startup import start_tensorflow
+from myxtts.evaluation.packages import METRIC_NAMES, NEED_RECORDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
 
     from myxtts.audio.mel import MelSpec
     from myxtts.evaluation.evaluate import RecordingSettings
+    from myxtts.evaluation.recognizers import Recognizer
     from myxtts.evaluation.sentence_sets import Sentence
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import VoiceDescription
 
-METRIC_NAMES = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
 EVERYDAY = "everyday"
-"""Name under which --sentences finds the list that comes with the package."""
+"""Value of --sentences for the list that comes with the package."""
 SHOWN_FAILURES = 20
 
 
 def configure_evaluate(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `myxtts evaluate`."""
+    """Arguments of `myxtts evaluate`."""
     parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
     parser.add_argument(
         "--recordings-only",
         action="store_true",
-        help="no voice: the recordings themselves, and through Griffin-Lim, which is what a voice can reach at best",
+        help="measure no voice but the recordings, as they are and through Griffin-Lim: the best that a voice can reach",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--data",
         type=Path,
-        help="corpus whose held-out sentences are spoken: those that the voice's training held out (default: the bundled one)",
+        help="corpus whose held-out sentences are spoken (default: the bundled corpus)",
     )
     source.add_argument(
         "--sentences",
-        help=f"a text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
+        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
     )
     parser.add_argument(
         "--language",
@@ -56,12 +56,15 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--sample-rate",
         type=int,
         metavar="HZ",
-        help="with --recordings-only: rate of the mel and the vocoder (default: that of a voice made from the recordings)",
+        help="with --recordings-only: rate of mel and vocoder (default: that of a voice trained on the recordings)",
     )
     parser.add_argument("--speaker", help="speak every sentence as this speaker of the voice")
-    parser.add_argument("--limit", type=int, help="measure on the first N sentences only")
+    parser.add_argument("--limit", type=int, help="use only the first N sentences")
     parser.add_argument(
-        "--seeds", type=int, default=3, help="times that every sentence is spoken, each differently (3)"
+        "--seeds",
+        type=int,
+        default=3,
+        help="how often every sentence is spoken, each time with another seed (default: 3)",
     )
     parser.add_argument(
         "--metrics",
@@ -70,47 +73,50 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC",
         help=f"some of: {', '.join(METRIC_NAMES)} (default: all)",
     )
-    parser.add_argument(
-        "--recogniser-command",
-        metavar="COMMAND",
-        help="a command that prints what it hears in a 16 kHz wav file: {wav} in it, or its end, becomes the file",
+    recognizer = parser.add_mutually_exclusive_group()
+    recognizer.add_argument(
+        "--recognizer",
+        metavar="NAME",
+        help="speech recognizer of cer and wer: moonshine (English; default if installed), whisper:FOLDER (any language; a "
+        "faster-whisper model), pocketsphinx (English), or command:COMMAND, which prints the text of a 16 kHz wav file; {wav} is "
+        "replaced by the file, or it is the last argument; {wavs} by many files, and it prints one line per file",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write figures, intervals and every sentence")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with players and spectrograms")
+    recognizer.add_argument(
+        "--recognizer-command", "--recogniser-command", metavar="COMMAND", help="same as --recognizer command:COMMAND"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with players and spectrograms")
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
-    """Measure, print, write; 0 when the figures are there."""
+    """Measure, print and write; returns 0 when the metrics were measured."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from myxtts.evaluation.evaluate import Evaluator
-    from myxtts.evaluation.recognizers import CommandRecogniser
+    from myxtts.evaluation.judge import load_judge
+    from myxtts.evaluation.packages import check_packages
     from myxtts.evaluation.report import terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
 
-    folder, description = _described_voice(arguments)
+    voice_folder, description = _described_voice(arguments)
     split = None if description is None else description.training_split
     sentences = _choose_sentences(arguments, description, split)
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
-    settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
-    command = arguments.recogniser_command
-    evaluator = Evaluator(
-        sentences,
-        seeds=arguments.seeds,
-        recogniser=None if command is None else CommandRecogniser(command),
-        metrics=metrics,
-    )
+    check_packages(metrics, writes_page=arguments.html is not None)
+    recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
             progress.announce(notice)
-        if settings is not None:
+        evaluator = Evaluator(sentences, load_judge(metrics, recognizer), arguments.seeds)
+        if voice_folder is None:
+            settings = _recording_settings(sentences, arguments.sample_rate)
             evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
-            evaluation = evaluator.evaluate(_load_voice(folder), progress)
+            evaluation = evaluator.evaluate(_load_voice(voice_folder), progress)
             trained = trained_sentences(sentences, split)
             evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
     console = Console()
@@ -119,7 +125,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     for line in failures[:SHOWN_FAILURES]:
         console.print(f"failed: {line}", highlight=False, markup=False)
     if len(failures) > SHOWN_FAILURES:
-        console.print(f"… and {len(failures) - SHOWN_FAILURES} more; --json lists them all.", highlight=False)
+        console.print(f"… and {len(failures) - SHOWN_FAILURES} more; --json lists all of them.", highlight=False)
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
@@ -130,7 +136,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
 
 def everyday_sentences() -> tuple[Sentence, ...]:
-    """The 100 English sentences that come with the package and are in no corpus."""
+    """The 100 English sentences that come with the package and are not part of a corpus."""
     from myxtts.evaluation.sentence_sets import read_sentences
 
     listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
@@ -139,7 +145,7 @@ def everyday_sentences() -> tuple[Sentence, ...]:
 
 
 def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
-    """The voice's folder and description, checked before TensorFlow is imported; None with --recordings-only."""
+    """The folder and description of the voice, checked before TensorFlow is imported; None with --recordings-only."""
     from myxtts.errors import EvaluationError
     from myxtts.synthesis.options import check_front_end
     from myxtts.synthesis.voice_folder import bundled_voice, read_description
@@ -147,7 +153,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
     if arguments.recordings_only:
         return None, None
     if arguments.sample_rate is not None:
-        raise EvaluationError("--sample-rate is for --recordings-only: a voice speaks at its own rate. Leave it out.")
+        raise EvaluationError("--sample-rate needs --recordings-only: a voice speaks at its own rate. Remove the flag.")
     folder = arguments.voice if arguments.voice is not None else bundled_voice()
     description = read_description(folder)
     check_front_end(description.tokenizer().front_end)
@@ -188,53 +194,71 @@ def _choose_sentences(
 
 
 def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | None) -> tuple[Sentence, ...]:
-    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.errors import EvaluationError
     from myxtts.evaluation.sentence_sets import choose_held_out, sentences_of
 
     folder = data if data is not None else bundled_corpus()
-    own_split = sentences_of(read_corpus(folder, language, split="validation").utterances)
-    everything = sentences_of(read_corpus(folder, language, split="all").utterances) if split is not None else ()
+    own_split = sentences_of(read_manifest(folder, language, split="validation").utterances)
+    everything = sentences_of(read_manifest(folder, language, split="all").utterances) if split is not None else ()
     sentences = choose_held_out(everything, own_split, split)
     if not sentences:
-        raise EvaluationError(f"{folder} has no held-out sentence. Expected some in metadata_eval.csv, or more clips.")
+        raise EvaluationError(f"{folder} has no held-out sentences. Expected some in metadata_eval.csv, or more clips.")
     return sentences
 
 
 def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Those asked for; by default all that can be measured on the sentences, which may have no recordings to compare with."""
+    """The requested metrics; by default all that can be measured, with or without recordings to compare with."""
     from myxtts.errors import EvaluationError
 
-    needs_recordings = {"similarity", "mcd", "duration_error"}
     is_recorded = any(each.recording is not None for each in sentences)
     if arguments.recordings_only and not (is_recorded and arguments.voice is None):
         raise EvaluationError(
-            "--recordings-only takes neither a voice nor --sentences: it measures the recordings of --data."
+            "--recordings-only excludes a voice and --sentences: it measures the recordings of --data."
         )
     if arguments.metrics is None:
         return tuple(
             name
             for name in METRIC_NAMES
-            if (is_recorded or name not in needs_recordings) and not (arguments.recordings_only and name == "rtf")
+            if (is_recorded or name not in NEED_RECORDINGS) and not (arguments.recordings_only and name == "rtf")
         )
-    impossible = sorted(needs_recordings & set(arguments.metrics))
+    impossible = sorted(NEED_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
-            f"{', '.join(impossible)} compare with recordings, and --sentences has none. Try --data, or other --metrics."
+            f"Without recordings (--sentences) these metrics cannot be measured: {', '.join(impossible)}. "
+            "Try --data, or other --metrics."
         )
     return tuple(arguments.metrics)
 
 
+def _choose_recognizer(
+    arguments: argparse.Namespace, metrics: tuple[str, ...], sentences: tuple[Sentence, ...]
+) -> Recognizer | None:
+    """The requested recognizer, or the default for the sentences; None if no metric needs one."""
+    from myxtts.errors import EvaluationError
+    from myxtts.evaluation.recognizers import open_recognizer
+
+    name = arguments.recognizer
+    if arguments.recognizer_command is not None:
+        name = f"command:{arguments.recognizer_command}"
+    if not {"cer", "wer"} & set(metrics):
+        if name is not None:
+            raise EvaluationError(
+                "--recognizer is for the metrics cer and wer. Add one of them to --metrics, or leave it out."
+            )
+        return None
+    return open_recognizer(name, {each.language for each in sentences})
+
+
 def _load_voice(folder: Path) -> Voice:
-    start_tensorflow()
     from myxtts.synthesis.voice import Voice
 
     return Voice.load(folder)
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:
-    """The default settings of a voice made from the recordings, at its usual rate or at the one that was asked for."""
+    """The default settings of a voice trained on the recordings, at the given rate or the default one."""
     from myxtts.audio.files import probe_audio
     from myxtts.audio.mel import MelSpec, voice_rate
     from myxtts.config.load import parse_config
@@ -243,20 +267,13 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
     rate = "auto" if sample_rate is None else sample_rate
     data = parse_config({"data": {"sample_rate": rate}}, source="--sample-rate").data
     if sample_rate is None:
-        sample_rate = voice_rate(probe_audio(sentences[0].recording)[1])
+        recording = next(each.recording for each in sentences if each.recording is not None)
+        sample_rate = voice_rate(probe_audio(recording)[1])
     return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
 
 
 def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
-    """Griffin-Lim with its own settings as a plain function: log-mel (frames, n_mels) → samples."""
-    start_tensorflow()
-    import tensorflow as tf
+    """Griffin-Lim: log-mel (frames, n_mels) → samples."""
+    from myxtts.synthesis.griffin_lim import GriffinLim
 
-    from myxtts.models.vocoder import GriffinLim
-
-    vocoder = GriffinLim(mel)
-
-    def vocode(frames: np.ndarray) -> np.ndarray:
-        return vocoder(tf.constant(frames[None]), tf.constant([len(frames)]))[0].numpy()
-
-    return vocode
+    return GriffinLim(mel)

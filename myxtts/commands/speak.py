@@ -1,7 +1,7 @@
-"""`myxtts say` and `clone`: from a text to sound.
+"""`myxtts say` and `clone`: speak a text, or a list of texts, to files, standard output or a player.
 
-If sound goes to standard output, messages go to standard error. Exit codes: 0 done; 2 a user's mistake, explained in one
-message, with no half-written file; 128 + n ended by signal n (130 interrupted, 143 terminated), again with no half-written file.
+If audio goes to standard output, messages go to standard error. Exit codes: 0 success; 2 a user's mistake, explained in one
+message; 128 + n ended by signal n (130 interrupted, 143 terminated). No incomplete file is left behind in any case.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from myxtts.errors import AudioError, TextError
-from myxtts.runtime.console import clean_end, printable
-from myxtts.runtime.startup import start_tensorflow
+from myxtts.runtime.console import exit_on_signals, printable
 
 if TYPE_CHECKING:
     from myxtts.synthesis.speaker import Speaker
@@ -32,6 +31,8 @@ DEFAULT_STEM = "speech"
 """Without -o the file is speech.wav, or speech-2.wav, … if that exists."""
 MOST_TEXT_BYTES = 4 << 20
 SHOWN_SYMBOLS = 10
+EXIT_FAILED = 1
+"""Some texts of a batch could not be spoken."""
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -39,43 +40,71 @@ SHOWN_SYMBOLS = 10
 
 def configure_say(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts say`."""
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
-    parser.add_argument("--speaker", metavar="NAME|FILE", help="a speaker of the voice, or one saved by `myxtts clone`")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="text to speak (default, or -: standard input)")
+    parser.add_argument(
+        "--speaker",
+        metavar="NAME|FILE",
+        help="a speaker of the voice, a mixture (anna:0.7+ben:0.3), or one saved by `myxtts clone`",
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="speak each line of a .txt, .csv, .tsv or .jsonl file into a file of the folder -o; existing files are skipped",
+    )
     listings = parser.add_mutually_exclusive_group()
-    listings.add_argument("--list-voices", action="store_true", help="print the voices that are found, and exit")
-    listings.add_argument("--list-languages", action="store_true", help="print the languages of the voice, and exit")
-    listings.add_argument("--list-speakers", action="store_true", help="print the speakers of the voice, and exit")
+    listings.add_argument("--list-voices", action="store_true", help="list the available voices and exit")
+    listings.add_argument("--list-languages", action="store_true", help="list the languages of the voice and exit")
+    listings.add_argument("--list-speakers", action="store_true", help="list the speakers of the voice and exit")
     _add_speech_arguments(parser)
 
 
 def configure_clone(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts clone`."""
-    parser.add_argument("reference", metavar="REFERENCE", help="a recording of 1 s or more of the voice to follow")
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; without it, or with -, standard input")
+    parser.add_argument("reference", metavar="REFERENCE", help="recording of the voice to clone, at least 1 s long")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="text to speak (default, or -: standard input)")
     parser.add_argument(
-        "--reference", dest="more", action="append", default=[], metavar="FILE", help="one more recording (repeatable)"
+        "--reference",
+        dest="more",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another recording of the same voice (repeatable)",
     )
-    parser.add_argument("--save-speaker", metavar="FILE", help="keep the speaker, for `myxtts say --speaker FILE`")
+    parser.add_argument("--save-speaker", metavar="FILE", help="save the speaker for `myxtts say --speaker FILE`")
     _add_speech_arguments(parser)
 
 
 def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--text-file", metavar="FILE", help="read the text (UTF-8) from a file")
-    parser.add_argument("--voice", metavar="DIR", help="voice folder; default: the bundled voice")
+    from myxtts.synthesis.options import SpeechOptions
+
+    defaults = SpeechOptions()
+    parser.add_argument("--text-file", metavar="FILE", help="read the text from a file (UTF-8)")
+    parser.add_argument("--voice", metavar="DIR", help="voice folder (default: the bundled voice)")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="wav, flac, ogg, mp3 or raw; - is standard output; default: a new file speech.wav, speech-2.wav, …",
+        help="wav, flac, ogg, mp3 or raw file; - for standard output (default: a new file speech.wav, speech-2.wav, …)",
     )
-    parser.add_argument("--play", action="store_true", help="play the speech; without -o no file is written")
-    parser.add_argument("--format", help="format of the output; default: by its name, wav for standard output")
-    parser.add_argument("--language", help="language of the text, by code or name; default: the voice's first")
-    parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast")
-    parser.add_argument("--pause", type=float, default=0.25, help="seconds of silence after a sentence")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same audio")
-    parser.add_argument("--steps", type=int, help="steps of the decoder; default: the voice's")
-    parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively; default: the voice's")
+    parser.add_argument("--play", action="store_true", help="play the speech; a file is written only with -o")
+    parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
+    parser.add_argument("--sample-rate", type=int, metavar="HZ", help="rate of the output (default: that of the voice)")
+    parser.add_argument("--timings", metavar="FILE", help="write when each word is spoken: .json, .srt or .vtt")
+    parser.add_argument(
+        "--force", action="store_true", help="replace speech.wav, or the files of a batch, instead of keeping them"
+    )
+    parser.add_argument("--language", help="language of the text, by code or name (default: the first of the voice)")
+    parser.add_argument(
+        "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pause", type=float, default=defaults.pause, help="seconds of silence after a sentence (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=defaults.seed, help="the same seed gives the same audio (default: %(default)s)"
+    )
+    parser.add_argument("--steps", type=int, help="decoder steps (default: set by the voice)")
+    parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively (default: set by the voice)")
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -85,36 +114,74 @@ def run_say(arguments: argparse.Namespace) -> int:
     """Speak a text to a file."""
     if arguments.list_voices or arguments.list_languages or arguments.list_speakers:
         return _list(arguments)
-    with clean_end():
+    if arguments.batch is not None:
+        with exit_on_signals():
+            return _run_batch(arguments)
+    with exit_on_signals():
         text = _read_text(arguments)
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
         with _open_destination(arguments, description) as destination:
-            return _speak(_load_voice(folder), text, options, destination)
+            voice, start_up_seconds = _load_voice(folder)
+            return _speak(voice, text, options, destination, start_up_seconds)
+
+
+def _run_batch(arguments: argparse.Namespace) -> int:
+    """Speak every line of a file; the files that exist are skipped, so that a run can be resumed."""
+    from myxtts.synthesis.batch import read_batch, speak_batch
+
+    for name, value in (
+        ("TEXT", arguments.text),
+        ("--text-file", arguments.text_file),
+        ("--timings", arguments.timings),
+    ):
+        if value is not None:
+            raise TextError(f"--batch and {name} exclude each other. Leave out one of them.")
+    if arguments.output is None or arguments.output == STANDARD_STREAM or arguments.play:
+        raise AudioError("--batch writes files: give their folder with -o FOLDER, without --play.", "missing")
+    folder, description = _read_voice(arguments)
+    items = read_batch(arguments.batch, description)
+    options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
+    voice, _ = _load_voice(folder)
+    report = speak_batch(
+        voice,
+        items,
+        options,
+        Path(arguments.output),
+        format=arguments.format or "wav",
+        sample_rate=arguments.sample_rate or voice.sample_rate,
+        replaces=arguments.force,
+    )
+    for line in report.failures:
+        sys.stderr.write(f"{printable(line, keeps_lines=False)}\n")
+    skipped = f", {report.num_skipped} existed already" if report.num_skipped else ""
+    failed = f", {len(report.failures)} failed" if report.failures else ""
+    sys.stdout.write(f"{printable(arguments.output)}: {report.num_spoken} files{skipped}{failed}\n")
+    return EXIT_FAILED if report.failures else 0
 
 
 def run_clone(arguments: argparse.Namespace) -> int:
     """Speak a text in the voice of a recording."""
-    with clean_end():
+    with exit_on_signals():
         has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
-        text = _read_text(arguments) if has_text else None
+        text = _read_text(arguments) if has_text else ""
         folder, description = _read_voice(arguments)
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
-            voice = _load_voice(folder)
+            voice, start_up_seconds = _load_voice(folder)
             speaker = voice.clone(references)
             if arguments.save_speaker:
                 speaker.save(arguments.save_speaker)
                 report = sys.stdout if destination is None else destination.report_stream
                 report.write(f"speaker: {printable(arguments.save_speaker)}\n")
-            if destination is None:
+            if destination is None or text is None:
                 return 0
-            return _speak(voice, text, _speech_options(arguments, speaker), destination)
+            return _speak(voice, text, _speech_options(arguments, speaker), destination, start_up_seconds)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    """One line per voice, language or speaker."""
+    """Print one line per voice, language or speaker."""
     from myxtts.commands.voice import list_voices
     from myxtts.text.languages import language_name
 
@@ -130,11 +197,11 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# --- checks, before TensorFlow is imported ------------------------------------------------------------------------------
+# --- checks, before the voice is loaded --------------------------------------------------------------------------------
 
 
 def _read_text(arguments: argparse.Namespace) -> str:
-    """The text from the argument, the file or standard input; exactly one of them."""
+    """The text from the argument, the file or standard input."""
     from myxtts.synthesis.options import LONGEST_TEXT, check_text_length
 
     if arguments.text_file is not None:
@@ -148,13 +215,13 @@ def _read_text(arguments: argparse.Namespace) -> str:
         source = arguments.text_file
     elif arguments.text in (None, STANDARD_STREAM):
         if sys.stdin.isatty():
-            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or through a pipe.')
+            raise TextError('There is no text. Give one: myxtts say "Hello", --text-file FILE, or a pipe.')
         content, source = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1), "Standard input"
     else:
         content, source = arguments.text.encode("utf-8", "surrogateescape"), "The text"
     if len(content) > MOST_TEXT_BYTES:
         raise TextError(
-            f"{source} has more than {MOST_TEXT_BYTES:,} bytes; at most {LONGEST_TEXT:,} characters are spoken at once. "
+            f"{source} has more than {MOST_TEXT_BYTES:,} bytes; the limit is {LONGEST_TEXT:,} characters. "
             "Split it into parts."
         )
     try:
@@ -162,13 +229,13 @@ def _read_text(arguments: argparse.Namespace) -> str:
     except UnicodeDecodeError as error:
         raise TextError(f"{source} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
     if not text.strip():
-        raise TextError(f"{source} is empty. Expected something to say.")
+        raise TextError(f"{source} is empty. Expected text to speak.")
     check_text_length(text)
     return text
 
 
 def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
-    """The voice's folder and description; options that it cannot follow are refused."""
+    """The folder and description of the voice; raises an error for options that it does not support."""
     from myxtts.synthesis.options import check_front_end, check_language
 
     folder, description = _described_voice(arguments)
@@ -186,14 +253,14 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescript
 
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
-    """The name of one of the voice's speakers, or the speaker saved in a file."""
-    from myxtts.synthesis.options import check_name
+    """The name of a speaker of the voice, a mixture, or a speaker saved in a file."""
+    from myxtts.synthesis.options import parse_mixture
     from myxtts.synthesis.speaker import Speaker
 
     if name is not None and name not in description.speakers and os.path.isfile(name):
         return Speaker.load(name)
     if name is not None:
-        check_name("speaker", name, description.speakers)
+        parse_mixture(name, description.speakers)
     return name
 
 
@@ -211,12 +278,14 @@ def _check_cloning(references: list[str], save_speaker: str | None, description:
 
 @dataclass(frozen=True)
 class _Destination:
-    """Where speech goes: to a file or standard output (`path` None), to a player, or both."""
+    """Where speech goes: to a file or standard output (`path` is None), to a player, or both."""
 
     is_written: bool
     path: Path | None
     format: str
     player: str | None
+    sample_rate: int
+    timings: Path | None
 
     @property
     def name(self) -> str:
@@ -226,41 +295,56 @@ class _Destination:
 
     @property
     def report_stream(self) -> TextIO:
-        """Standard output, unless sound goes there."""
+        """Standard output, unless audio is written to it."""
         return sys.stderr if self.is_written and self.path is None else sys.stdout
 
 
 @contextmanager
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
-    """The checked destination; a file that was not named is a new one, removed again if the block fails."""
+    """The checked destination. A file without a given name is a new one, and is removed if the block fails."""
     from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.output import check_output_rate, check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.timings import check_timings_name
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
-        raise AudioError("--play and `-o -` (standard output) exclude each other. Leave out one of them.", "missing")
+        raise AudioError("--play and `-o -` (standard output) exclude each other. Remove one of them.", "missing")
     path = None if output is None or is_stream else Path(output)
     format = resolve_format(path, arguments.format)
-    check_rate(format, description.mel_spec().sample_rate)
+    sample_rate = description.mel_spec().sample_rate if arguments.sample_rate is None else arguments.sample_rate
+    check_output_rate(sample_rate)
+    check_rate(format, sample_rate)
+    timings = None if arguments.timings is None else Path(arguments.timings)
+    if timings is not None:
+        check_timings_name(timings)
+        check_place(timings)
     player = find_player() if arguments.play else None
     if path is not None:
         check_place(path)
     if output is not None or player is not None:
-        yield _Destination(output is not None, path, format, player)
+        yield _Destination(output is not None, path, format, player, sample_rate, timings)
+        return
+    if arguments.force:
+        path = Path(f"{DEFAULT_STEM}.{format}")
+        check_place(path)
+        yield _Destination(True, path, format, None, sample_rate, timings)
         return
     with new_file(DEFAULT_STEM, format) as path:
-        yield _Destination(True, path, format, None)
+        yield _Destination(True, path, format, None, sample_rate, timings)
 
 
 # --- speaking ---------------------------------------------------------------------------------------------------------
 
 
-def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination) -> int:
+def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination, start_up_seconds: float) -> int:
+    from myxtts.audio.files import resample
     from myxtts.synthesis.output import AudioFileWriter, open_output, play
+    from myxtts.synthesis.timings import Timeline
 
-    rate, num_samples = voice.sample_rate, 0
+    rate, num_samples = destination.sample_rate, 0
+    timeline = Timeline()
     unknown: Counter[str] = Counter()
-    started, compiled = time.perf_counter(), voice.seconds_compiling
+    started = time.perf_counter()
     chunks = voice.say(text, options)
     if destination.is_written and destination.format == "raw":
         sys.stderr.write(f"raw: 16-bit little-endian mono samples at {rate} Hz (aplay -f S16_LE -r {rate})\n")
@@ -276,14 +360,18 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
             if played is not None:
                 outputs.append(writers.enter_context(AudioFileWriter(played, rate)))
             for chunk in chunks:
+                samples = resample(chunk.samples, chunk.sample_rate, rate)
                 for output in outputs:
-                    output.write(chunk.samples)
-                num_samples += len(chunk.samples)
+                    output.write(samples)
+                num_samples += len(samples)
                 unknown += chunk.unknown
-        start_up = voice.seconds_compiling - compiled
-        _report(destination, num_samples / rate, time.perf_counter() - started - start_up, start_up, unknown)
+                if destination.timings is not None:
+                    timeline.add(chunk.text, chunk.seconds, chunk.symbols, voice.words_of(chunk), voice.speaks_phonemes)
+        if destination.timings is not None:
+            timeline.save(destination.timings)
+        _report(destination, num_samples / rate, time.perf_counter() - started, start_up_seconds, unknown)
         if played is not None and destination.player is not None:
-            sys.stdout.flush()  # the report comes before the sound
+            sys.stdout.flush()  # print the report before playing
             play(played, destination.player)
     return 0
 
@@ -315,12 +403,9 @@ def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None
     )
 
 
-def _load_voice(folder: Path) -> Voice:
-    start_tensorflow()
-    import tensorflow as tf
-
+def _load_voice(folder: Path) -> tuple[Voice, float]:
+    """The voice, and the seconds that it took to load ONNX Runtime and the voice."""
+    started = time.perf_counter()
     from myxtts.synthesis.voice import Voice
 
-    # The graph optimizer costs more in the first call than it gains in one sentence (docs/synthesis.md).
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    return Voice.load(folder)
+    return Voice.load(folder), time.perf_counter() - started

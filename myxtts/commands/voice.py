@@ -1,6 +1,6 @@
-"""`myxtts voice export`, `show` and `list`: from a checkpoint to a voice, and what a voice says about itself.
+"""`myxtts voice export`, `convert`, `show` and `list`, and `myxtts export`: make voices, and describe them.
 
-Voices are untrusted: what they say is shown without control characters, and never in place of what was measured.
+Voices are untrusted: their texts are printed without control characters, and cannot replace what was measured.
 """
 
 from __future__ import annotations
@@ -21,40 +21,85 @@ if TYPE_CHECKING:
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 MOST_LINES = 30
-"""Of one entry; the rest is in voice.json."""
+"""Printed lines of one entry; the rest is in voice.json."""
 LONGEST_FACT = 500
 LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
+MOST_WORD_BYTES = 64 << 20
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts voice`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    export = actions.add_parser("export", help="make a voice folder from a checkpoint")
-    export.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint, or a run's folder (its best is taken)")
+    export = actions.add_parser("export", help="export a checkpoint as a voice folder")
+    export.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="a checkpoint, or the folder of a run (its best checkpoint is used)"
+    )
     export.add_argument("out", metavar="OUT", help="folder to write")
-    export.add_argument("--licence", default="", help="under what terms the voice may be used")
-    export.add_argument("--attribution", default="", help="whom to name: the people who recorded and trained it")
-    show = actions.add_parser("show", help="languages, speakers, size and licence of a voice")
-    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder; default: the bundled voice")
-    listing = actions.add_parser("list", help="the voices in folders, with their languages and speakers")
+    export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
+    export.add_argument("--attribution", default="", help="people to credit: those who recorded and trained it")
+    convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
+    convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
+    convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
+    show = actions.add_parser("show", help="show languages, speakers, size and license of a voice")
+    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder (default: the bundled voice)")
+    listing = actions.add_parser("list", help="list the voices in folders, with their languages and speakers")
     listing.add_argument(
         "folders",
         metavar="FOLDER",
         nargs="*",
         type=Path,
-        help="where to look, two levels deep; default: the bundled voice and the current folder with its runs",
+        help="folders to search, two levels deep (default: the current folder; the bundled voice is listed as well)",
     )
 
 
 def run_voice(arguments: argparse.Namespace) -> int:
-    """Export, show or list voices."""
+    """Export, convert, show or list voices."""
     if arguments.action == "export":
         return _export(arguments)
+    if arguments.action == "convert":
+        from myxtts.export.old_voices import convert_voice
+
+        return _show(str(convert_voice(arguments.voice, arguments.out)))
     if arguments.action == "list":
         return list_voices(arguments.folders)
     return _show(arguments.voice)
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts export`."""
+    parser.add_argument("voice", metavar="VOICE", type=Path, help="voice folder")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
+    parser.add_argument("--format", required=True, choices=("piper", "sherpa"), help="the program that is to speak")
+    parser.add_argument("--language", help="language of the exported voice (default: the first of the voice)")
+    parser.add_argument(
+        "--words", metavar="FILE", help="sherpa: words of the lexicon, one per line (UTF-8), for voices of phonemes"
+    )
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write a voice for another program."""
+    from myxtts.export.piper import export_piper, export_sherpa
+    from myxtts.runtime.files import read_regular_file
+
+    if arguments.format == "piper":
+        if arguments.words is not None:
+            raise VoiceError("Piper phonemizes by itself. Leave out --words.")
+        folder = export_piper(arguments.voice, arguments.out, arguments.language)
+    else:
+        words: list[str] = []
+        if arguments.words is not None:
+            try:
+                words = read_regular_file(arguments.words, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+            except OSError as error:
+                raise VoiceError(f"{arguments.words} cannot be read: {error.strerror}.") from None
+            except UnicodeDecodeError as error:
+                raise VoiceError(f"{arguments.words} is not UTF-8 text (byte {error.start}).") from None
+        folder = export_sherpa(arguments.voice, arguments.out, arguments.language, words)
+    for path in sorted(folder.iterdir()):
+        sys.stdout.write(f"{printable(str(path))}\n")
+    return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -64,7 +109,7 @@ def _export(arguments: argparse.Namespace) -> int:
     start_tensorflow()
     from myxtts.training.voices import export_voice
 
-    folder = export_voice(checkpoint, Path(arguments.out), arguments.licence, arguments.attribution)
+    folder = export_voice(checkpoint, Path(arguments.out), arguments.license, arguments.attribution)
     return _show(str(folder))
 
 
@@ -82,19 +127,19 @@ def _show(voice: str | None) -> int:
 
 
 def list_voices(folders: Sequence[Path]) -> int:
-    """One line per voice: folder, rate, languages, speakers; without folders the bundled voice and those below `.`."""
+    """Print one line per voice: folder, rate, languages, speakers. Without folders: the bundled voice and those in `.`."""
     from myxtts.synthesis.voice_folder import bundled_voice, find_voices
 
     for folder in folders:
         if not os.path.isdir(folder):
-            raise VoiceError(f"{folder} is not a folder. Expected folders that hold voices.")
+            raise VoiceError(f"{folder} is not a folder. Expected folders that contain voices.")
     found = [voice for folder in folders or [Path()] for voice in find_voices(folder)]
     rows = [("bundled", bundled_voice())] if not folders else []
     rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
     if not rows:
         raise VoiceError(
-            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and weights.npz; "
-            "`myxtts voice export CHECKPOINT OUT` makes one."
+            f"No voice in {', '.join(map(str, folders))}. A voice is a folder with voice.json and voice.onnx; "
+            "`myxtts voice export CHECKPOINT OUT` creates one."
         )
     width = min(LONGEST_COLUMN, max(len(name) for name, _ in rows))
     for name, folder in rows:
@@ -119,12 +164,12 @@ def _summary_of(folder: Path) -> str:
 
 
 def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
-    from myxtts.synthesis.voice_folder import WEIGHTS_NAME, licence_file
+    from myxtts.synthesis.voice_folder import license_file, model_files
 
     model, mel = description.model_spec(), description.mel_spec()
-    megabytes = (folder / WEIGHTS_NAME).stat().st_size / 1e6
+    megabytes = sum(path.stat().st_size for path in model_files(folder, description)) / 1e6
     speakers = ", ".join(description.speakers) or "none by name"
-    full_text = licence_file(folder)
+    full_text = license_file(folder)
     return {
         "voice": str(folder),
         "languages": ", ".join(description.languages),
@@ -133,7 +178,7 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
         "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
         "size": f"{megabytes:.1f} MB",
         "trained on": _trained_on(description.training_split),
-        "licence": _first_line(description.licence) or "not stated",
+        "license": _first_line(description.licence) or "not stated",
         **({"in full": str(full_text)} if full_text is not None else {}),
         "attribution": description.attribution or "not stated",
         "written by": f"{description.written_by:.{LONGEST_FACT}}",
@@ -143,19 +188,19 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
 def _trained_on(split: TrainingSplit | None) -> str:
     if split is None:
         return "not recorded"
-    more = "" if split.is_complete else ", and on others that are not recorded"
+    more = "" if split.is_complete else ", and others that are not recorded"
     return f"{split.num_training_texts:,} texts; {split.num_held_out_clips:,} clips were held out{more}"
 
 
 def _first_line(licence: str) -> str:
-    """The name of a licence; of one whose text stands in voice.json, as older versions wrote it, the first line."""
+    """The name of a license; if voice.json contains the whole text, as older versions wrote it, its first line."""
     lines = licence.strip().splitlines()
     more = f" … ({len(lines) - 1} more lines in voice.json)" if len(lines) > 1 else ""
     return lines[0] + more if lines else ""
 
 
 def _write_entries(entries: dict[str, str], indent: str = "") -> None:
-    """Names and values in two columns; the lines of a long value stay in the second, so that none looks like an entry."""
+    """Print names and values in two columns; further lines of a value stay in the second, so that none looks like an entry."""
     shown = {printable(name, keeps_lines=False): value for name, value in entries.items()}
     width = max(map(len, shown))
     for name, value in shown.items():

@@ -1,0 +1,1 @@
+"""The settings of MyXTTS and how they are read."""

@@ -1,7 +1,7 @@
-"""Every setting of MyXTTS: its type, range, default and reason, in one place.
+"""Every setting of MyXTTS with its type, range, default and reason.
 
-In: a YAML file and flags (flags win). Out: a frozen `XTTSConfig`, or one `ConfigError` that lists all that is wrong.
-`configs/config.yaml` is written from this module (`myxtts.config.yaml_file`), so the two cannot disagree. No TensorFlow here.
+`configs/config.yaml` (`python -m myxtts.config`) and the flags of the commands (`myxtts.commands.config_flags`) are generated
+from these dataclasses; `myxtts.config.load` reads them from a file. Importing this module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import dataclasses
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 LARGEST_INT = 2**31 - 1
-"""What TensorFlow's and NumPy's 32-bit integers hold: sizes, steps and seeds become such numbers."""
+"""Sizes, steps and seeds become 32-bit integers in TensorFlow and NumPy."""
 LARGEST_FLOAT = 1e9
-"""Far above every useful value, and far below the overflow of the float32 that these settings become."""
+"""Far above every useful value, and far below the overflow of float32, which these settings become."""
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
 NaturalInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]
@@ -34,92 +34,97 @@ def _device_name(name: str) -> str:
 
 
 DEFAULT_LANGUAGE = "en"
+"""Language where neither the user, nor init_from, nor the prepared corpus names one."""
 DEFAULT_SIZE = "tiny"
+"""Size of the network where neither the user nor init_from names one."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DataConfig:
-    """Recordings, texts, the cache, and how batches are shaped and delivered."""
+    """Recordings, texts, the cache, and how batches are shaped and loaded."""
 
     train_data: str | None = None
     """Folder of recordings with metadata.csv. Null: the bundled English prompts."""
     val_data: str | None = None
-    """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a split by clip id that never moves."""
+    """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Share of the clips held out when there is no validation set."""
+    """Fraction of the clips that is held out if there is no validation set."""
     cache_dir: str | None = None
-    """Where prepared clips are kept. Null: `.myxtts/cache` beside the recordings, or below the user's cache folder."""
+    """Folder for prepared clips. Null: `.myxtts/cache` next to the recordings, or the user's cache folder."""
     cache_memory_mb: PositiveInt = 4096
-    """Prepared clips up to this size (MB) are held in memory; larger corpora are read through a memory map."""
+    """Prepared corpora up to this size (MB) are loaded into memory; larger ones are memory-mapped."""
     language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
-    """Language of clips whose metadata names none. Null: that of init_from, or the one that the corpus was prepared in, or en."""
+    """Language of clips whose metadata names none, by code or name. Null: that of init_from, or the one that the corpus was
+    prepared with, or en."""
     text_symbols: Literal["auto", "phonemes", "graphemes"] = "auto"
-    """Phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra is installed, or
-    graphemes."""
+    """Symbols of the texts; phonemes need the extra `phonemes` (GPL). Auto: those of init_from; otherwise phonemes if the extra
+    is installed, or graphemes."""
     lexicon: str | None = None
-    """Text file of `word<TAB>phonemes` lines; its words win over espeak-ng's."""
+    """Text file of `word<TAB>phonemes` lines; they take precedence over espeak-ng."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
-    """Hz of the voice; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for recordings at
-    22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""
+    """Sample rate of the voice in Hz; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for
+    recordings at 22050 Hz and above, and the rate of the recordings below that (docs/data.md)."""
     n_fft: Auto | Annotated[int, Field(ge=128, le=8192)] = "auto"
-    """Samples of one Fourier transform. Auto: by the sample rate (1024 at 16 and 24 kHz)."""
+    """Samples per Fourier transform. Auto: by the sample rate (1024 at 16 and 24 kHz)."""
     win_length: Auto | Annotated[int, Field(ge=64, le=8192)] = "auto"
     """Samples of the Hann window, at most n_fft. Auto: by the sample rate, 43 to 64 ms."""
     hop_length: Auto | Annotated[int, Field(ge=32, le=4096)] = "auto"
     """Samples from one frame to the next. Auto: by the sample rate, 15 to 16 ms (256 at 16 kHz, 384 at 24 kHz)."""
     n_mels: Annotated[int, Field(ge=20, le=256)] = 80
-    """Mel bands. 80 follows init_from where that has another number."""
+    """Mel bands. The default follows init_from if that has another number."""
     mel_f_min: Annotated[float, Field(ge=0, le=24000)] = 0.0
-    """Hz, lower edge of the lowest band. 0 follows init_from where that has another edge."""
+    """Lower edge of the lowest mel band in Hz. The default follows init_from if that has another edge."""
     mel_f_max: Annotated[float, Field(gt=0, le=24000)] | None = None
-    """Hz, upper edge of the highest band. Null: that of init_from, or half the sample rate."""
+    """Upper edge of the highest mel band in Hz. Null: that of init_from, or half the sample rate."""
     log_floor: Annotated[float, Field(ge=1e-7, lt=1)] = 1e-5
-    """Smallest mel magnitude before the logarithm. 1e-5 follows init_from where that has another floor."""
+    """Smallest mel magnitude before the logarithm. The default follows init_from if that has another floor."""
     trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
-    """Leading and trailing parts this far (dB) below the clip's peak are cut off. Null: nothing is cut."""
+    """Leading and trailing parts that are this far (dB) below the clip's peak are trimmed. Null: nothing is trimmed."""
     loudness_db: Annotated[float, Field(ge=-60, le=-5)] | None = -23.0
-    """Level (dB relative to full scale, RMS of the spoken parts) that every clip is brought to. Null: left as recorded."""
+    """Level (dB relative to full scale, RMS of the spoken parts) to which every clip is normalized. Null: as recorded."""
     min_seconds: PositiveFloat = 0.3
-    """Shorter clips are set aside."""
+    """Shorter clips are skipped."""
     max_seconds: PositiveFloat = 30.0
-    """Longer clips are set aside."""
+    """Longer clips are skipped."""
     plan: Literal["auto", "fixed", "buckets", "packed", "dynamic"] = "auto"
     """Shape of the batches (docs/data.md). Auto: packed, the fastest static plan by benchmarks/training.py."""
     pad_to_fixed_length: bool = False
-    """True is the plan `fixed`: one clip a row, exactly max_text_length symbols and max_mel_frames frames."""
+    """True is the plan `fixed`: one clip per row, exactly max_text_length symbols and max_mel_frames frames."""
     max_text_length: PositiveInt = 200
-    """Symbols of the longest text; longer clips are set aside (counted before blanks are inserted)."""
+    """Symbols of the longest text, counted before blanks are inserted; clips with longer texts are skipped."""
     max_mel_frames: Auto | PositiveInt = 800
-    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 frames of 16 ms hold
-    12.8 seconds. Auto: from the corpus's statistics."""
+    """Frames of the longest clip, and of a packed row; longer clips are skipped. 800 frames of 16 ms are 12.8 seconds. Auto: from
+    the statistics of the corpus."""
     batch_size: Auto | PositiveInt = 32
-    """Clips a batch. Under `packed` the mean number of clips that the rows hold. 32 gives a CPU a sixth more frames a second
-    than 16 (docs/training.md). Auto: measured with auto_tune_performance: true, else 32."""
+    """Clips per batch; with plan `packed`, the mean number of clips in its rows. 32 gives a CPU a sixth more frames per second
+    than 16 (docs/training.md). Auto: measured if auto_tune_performance is true, otherwise 32."""
     num_buckets: Annotated[int, Field(ge=1, le=64)] = 8
-    """Shapes of the plan `buckets`."""
+    """Number of shapes of the plan `buckets`."""
     gap_frames: PositiveInt = 4
-    """Empty frames between two clips of a packed row; at least the reach of the widest convolution."""
+    """Empty frames between two clips of a packed row; at least as many as the widest convolution reaches to one side."""
     gap_tokens: PositiveInt = 1
-    """Empty symbols between two texts of a packed row; one is what the convolutions over symbols reach."""
+    """Empty symbols between two texts of a packed row; one is as far as the convolutions over symbols reach."""
     reference_frames: Annotated[int, Field(ge=16, le=1024)] = 128
-    """Frames of the reference clip that tells the speaker, in corpora of several speakers."""
+    """Frames of the reference clip that conditions the model on a speaker, in corpora with several speakers."""
     num_workers: Auto | Annotated[int, Field(ge=1, le=256)] = "auto"
-    """Threads of the loader and processes of `prepare`. Auto: as many as there are cores. At most 256, the cores of a large
-    machine: each process takes memory, and more of them than cores gain nothing."""
+    """Threads of the loader and processes of `prepare`. Auto: one per core. At most 256, the cores of a large machine: each
+    process takes memory, and more processes than cores gain nothing."""
     prefetch_buffer_size: Auto | PositiveInt = "auto"
-    """Batches kept ready. Auto: tf.data decides on the host, 2 on the device."""
+    """Prefetched batches. Auto: tf.data decides on the host, 2 on the device."""
     preprocessing_mode: Literal["auto", "precompute", "runtime"] = "auto"
-    """Precompute: from the cache. Runtime: 16-bit WAV decoded by TensorFlow while training. Auto: precompute."""
+    """When clips are decoded: once, into the cache (precompute), or by TensorFlow during training (runtime; 16-bit WAV only).
+    Auto: precompute."""
     use_tf_native_loading: bool = True
-    """False: a Python loader, one clip at a time through numpy_function. Slow; the baseline of the benchmarks."""
+    """False: load clips one at a time in Python through numpy_function. Slow; the baseline of the benchmarks."""
     prefetch_to_gpu: bool = True
-    """Batches are on the device before the step asks for them."""
+    """Copy batches to the device before the step needs them."""
     enhanced_gpu_prefetch: bool = True
-    """A device buffer of prefetch_buffer_size batches instead of one."""
+    """Keep prefetch_buffer_size batches on the device instead of one."""
     optimize_cpu_gpu_overlap: bool = True
-    """The loader has threads of its own, and logging never waits for the device."""
+    """Give the loader its own threads, and never let logging wait for the device."""
     auto_tune_performance: bool = False
-    """Measure loader threads and prefetch depth (and rows, with batch_size: auto) at the start; the choice is reused."""
+    """Measure the best loader threads and prefetch depth (and the batch size, with batch_size: auto) at the start; later runs
+    reuse the result."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -127,8 +132,8 @@ class ModelConfig:
     """The network. `size` sets every dimension that is left null (`myxtts.models.spec.SIZES`)."""
 
     size: Literal["auto", "tiny", "small", "normal", "big"] = "auto"
-    """Tiny: at most 4 M parameters, trains on a CPU. Small: about 10 M. Normal: about 20 M. Big: about 60 M. Auto: the size
-    of init_from, or tiny."""
+    """Number of parameters: tiny has at most 4 M and trains on a CPU, small about 10 M, normal about 20 M, big about 60 M. Auto:
+    the size of init_from, or tiny."""
     text_channels: PositiveInt | None = None
     """Width of the text encoder."""
     text_layers: PositiveInt | None = None
@@ -142,27 +147,27 @@ class ModelConfig:
     speaker_channels: PositiveInt | None = None
     """Width of the speaker vector."""
     dropout: Fraction = 0.1
-    """Share of text features dropped in training."""
+    """Fraction of text features dropped in training."""
     decoder_dropout: Fraction = 0.0
-    """Share of the decoder's channels dropped in training, each for a whole clip."""
+    """Fraction of the decoder's channels dropped in training, each for a whole clip."""
     condition_dropout: Fraction = 0.1
-    """Share of clips whose speaker and language are hidden in training, so that both can be left out or guided."""
+    """Fraction of clips whose speaker and language are hidden in training, so that both are optional and can be guided."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class TrainingConfig:
-    """The optimisation, the compiled steps, checkpoints and what is shown."""
+    """Optimization, compiled steps, checkpoints and logging."""
 
     checkpoint_dir: str = "./checkpointsmain"
-    """Folder of checkpoints, logs and samples; a run found there is resumed."""
+    """Folder of the run: checkpoints, logs and samples. A run found there is resumed."""
     epochs: PositiveInt = 500
-    """Passes over the training clips."""
+    """Number of times that every training clip is used."""
     max_steps: PositiveInt | None = None
-    """Stop after this many steps, if that comes first."""
+    """Stop after this many steps, if that is earlier."""
     max_minutes: PositiveFloat | None = None
-    """Stop after this many minutes of training in this process, if that comes first."""
+    """Stop after this many minutes of training in this process, if that is earlier."""
     optimization_level: Literal["basic", "enhanced", "experimental", "plateau_breaker"] = "enhanced"
-    """Sets the defaults of the fields below that are null (docs/training.md); a value given here wins."""
+    """Preset for learning rate and schedule, weight decay, gradient clipping and EMA (docs/training.md). Given values win."""
     learning_rate: PositiveFloat | None = None
     """Peak learning rate. Null: by optimization_level and model size."""
     warmup_steps: NaturalInt | None = None
@@ -170,56 +175,57 @@ class TrainingConfig:
     schedule_steps: PositiveInt | None = None
     """Step at which the schedule reaches its floor. Null: the length of the run."""
     weight_decay: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] | None = None
-    """AdamW's decay of matrices. Null: by optimization_level."""
+    """AdamW's weight decay of matrices. Null: by optimization_level."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the whole gradient. Null: by optimization_level."""
     ema_decay: Fraction | None = None
-    """Decay of the averaged weights that voices use; 0 keeps no average. Null: by optimization_level."""
+    """Decay of the exponential moving average (EMA) of the weights, which voices use; 0: no EMA. Null: by optimization_level."""
     gradient_accumulation_steps: PositiveInt = 1
     """Batches whose gradients are summed in the graph before one update."""
     seed: NaturalInt = 1234
-    """Order of the clips, initial weights and every random number follow from it."""
+    """Seed of the clip order, the initial weights and every other random number."""
     deterministic: bool = False
-    """True: the same machine, threads and seed give bit-identical losses, also across a resume."""
+    """True: the same machine, threads and seed give bit-identical losses, also after resuming."""
     enable_graph_mode: bool = True
-    """False: eager steps."""
+    """False: run the steps eagerly, which is slow."""
     enable_xla_compilation: Literal["auto"] | bool = "auto"
-    """Compile steps by XLA. Auto: all on a GPU, on a CPU only what gains by it (docs/training.md). False: nothing."""
+    """Compile the steps with XLA. Auto: whole steps on a GPU, on a CPU only the parts that gain from it (docs/training.md)."""
     enable_eager_debug: bool = False
-    """Eager steps with numeric checks: slow, for finding a fault."""
+    """Run the steps eagerly with numeric checks: slow, for debugging."""
     mixed_precision: Literal["off", "auto", "bfloat16", "float16"] = "auto"
-    """Auto: bfloat16 or float16 where the device is faster with it, else off."""
+    """Auto: bfloat16 or float16 if the device is faster with it, otherwise off."""
     device: Annotated[str, AfterValidator(_device_name)] = "auto"
-    """auto: every local GPU, or the CPU; cpu; gpu; gpu:N."""
+    """cpu, gpu or gpu:N. Auto: every local GPU, or the CPU if there is none."""
     threads: Auto | PositiveInt = "auto"
-    """Threads of one operation. Auto: TensorFlow's choice."""
+    """Threads per operation. Auto: TensorFlow decides."""
     gpu_memory_growth: bool = True
-    """Take GPU memory as it is needed instead of all at once."""
+    """Allocate GPU memory as needed instead of all at once."""
     on_retrace: Literal["warn", "fail"] = "warn"
-    """What happens when something is traced or compiled again after the warm-up."""
+    """What to do if a function is traced or compiled again after the warm-up."""
     nonfinite_limit: PositiveInt = 20
-    """Skipped steps (loss or gradient not finite) among the last 1,000 after which the run stops with advice."""
+    """Stop after this many skipped steps (loss or gradient not finite) among the last 1,000."""
     log_interval: PositiveInt = 20
-    """Steps between two log entries."""
+    """Steps between log entries."""
     validation_interval: PositiveInt = 500
-    """Steps between two validations over every held-out clip."""
+    """Steps between validations on all held-out clips."""
     checkpoint_interval: PositiveInt = 500
-    """Steps between two checkpoints."""
+    """Steps between checkpoints."""
     keep_checkpoints: PositiveInt = 2
-    """Newest checkpoints kept, beside the best by validation."""
+    """Number of newest checkpoints to keep, in addition to the best one."""
     early_stopping_patience: PositiveInt | None = None
-    """Validations without improvement after which the run ends. Null: never."""
+    """Stop after this many validations without improvement. Null: never."""
     sample_interval: PositiveInt = 2000
-    """Steps between two sets of pictures and spoken sentences in the log."""
+    """Steps between sets of pictures and spoken sentences in the log."""
     enable_evaluation: bool = False
-    """Measure the voice (myxtts evaluate) while training, and keep the best checkpoint by it."""
+    """Evaluate the voice during training (myxtts evaluate), and choose the best checkpoint by it."""
     evaluation_interval: PositiveInt = 5000
-    """Steps between two evaluations."""
+    """Steps between evaluations."""
     tensorboard_log_dir: str | None = None
-    """Folder of TensorBoard's files. Null: `tensorboard` below checkpoint_dir."""
+    """Folder of TensorBoard's files. Null: `tensorboard` in checkpoint_dir."""
     init_from: str | None = None
-    """Voice, checkpoint or `bundled` whose weights are the start; speakers, symbols and languages are mapped by name. Settings
-    of its mel, symbols, language and network that are left at their default are taken from it (docs/training.md)."""
+    """Start from the weights of this voice or checkpoint (`bundled`: the voice that comes with MyXTTS); speakers, symbols and
+    languages are mapped by name. Settings of mel, symbols, language and network that have their default follow it
+    (docs/training.md)."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -231,30 +237,40 @@ class XTTSConfig:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
 
+SECTIONS: dict[str, type] = {"data": DataConfig, "model": ModelConfig, "training": TrainingConfig}
+"""Section of the configuration file → its dataclass."""
+
+
+def field_descriptions(section: str) -> dict[str, str]:
+    """Field → its docstring on one line, for the configuration file and the help of flags."""
+    properties = TypeAdapter(SECTIONS[section]).json_schema()["properties"]
+    return {name: " ".join(properties[name]["description"].split()) for name in properties}
+
+
 def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: int | Auto) -> list[str]:
-    """What cannot be true of a frame at the same time, one sentence each; `auto` contradicts nothing."""
+    """One sentence for each contradiction between the settings of a frame; `auto` contradicts nothing."""
     found = []
-    if "auto" not in (win_length, n_fft) and win_length > n_fft:
+    if win_length != "auto" and n_fft != "auto" and win_length > n_fft:
         found.append(f"data.win_length ({win_length}) is longer than data.n_fft ({n_fft}). Lower win_length.")
-    if "auto" not in (hop_length, win_length) and hop_length > win_length:
+    if hop_length != "auto" and win_length != "auto" and hop_length > win_length:
         found.append(
             f"data.hop_length ({hop_length}) is longer than data.win_length ({win_length}): samples would be skipped. Lower "
             "hop_length."
         )
-    if "auto" not in (hop_length, n_fft) and n_fft > 64 * hop_length:
+    if hop_length != "auto" and n_fft != "auto" and n_fft > 64 * hop_length:
         found.append(
-            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), and no voice is made of such frames. "
+            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), which no voice can use. "
             "Raise hop_length."
         )
     return found
 
 
 def contradictions(config: XTTSConfig) -> list[str]:
-    """What cannot be true at the same time, one sentence each."""
+    """One sentence for each contradiction between settings."""
     data, training = config.data, config.training
     found = [
         f"{section}.{name} contains a NUL character, which no file name can have. Remove it."
-        for section in ("data", "model", "training")
+        for section in SECTIONS
         for name, value in dataclasses.asdict(getattr(config, section)).items()
         if isinstance(value, str) and "\0" in value
     ]
@@ -265,7 +281,7 @@ def contradictions(config: XTTSConfig) -> list[str]:
             f"Try {data.sample_rate / 2:g} or null."
         )
     if data.mel_f_max is not None and data.mel_f_min >= data.mel_f_max:
-        found.append(f"data.mel_f_min ({data.mel_f_min:g}) must lie below data.mel_f_max ({data.mel_f_max:g}).")
+        found.append(f"data.mel_f_min ({data.mel_f_min:g}) must be below data.mel_f_max ({data.mel_f_max:g}).")
     if data.min_seconds >= data.max_seconds:
         found.append(
             f"data.min_seconds ({data.min_seconds:g}) must be less than data.max_seconds ({data.max_seconds:g})."
@@ -276,18 +292,20 @@ def contradictions(config: XTTSConfig) -> list[str]:
         )
     if data.preprocessing_mode == "runtime" and data.plan in ("buckets", "packed"):
         found.append(
-            f"data.preprocessing_mode: runtime learns a clip's length while it is read, but data.plan '{data.plan}' must "
-            "know it before. Use preprocessing_mode: precompute, or plan: fixed or dynamic."
+            f"data.plan '{data.plan}' needs the length of every clip in advance, but data.preprocessing_mode: runtime reads it "
+            "during training. Use preprocessing_mode: precompute, or plan: fixed or dynamic."
         )
     if not data.use_tf_native_loading and data.preprocessing_mode == "runtime":
         found.append(
-            "data.preprocessing_mode: runtime decodes with TensorFlow, and data.use_tf_native_loading: false forbids that. "
+            "data.preprocessing_mode: runtime decodes with TensorFlow, but data.use_tf_native_loading is false. "
             "Set one of the two."
         )
     if training.enable_eager_debug and training.enable_xla_compilation is True:
-        found.append("training.enable_eager_debug runs nothing compiled, but training.enable_xla_compilation is true.")
+        found.append(
+            "training.enable_eager_debug compiles nothing, but training.enable_xla_compilation is true. Set one of the two."
+        )
     if not training.enable_graph_mode and training.enable_xla_compilation is True:
         found.append(
-            "training.enable_graph_mode: false runs nothing compiled, but training.enable_xla_compilation is true."
+            "training.enable_graph_mode: false compiles nothing, but training.enable_xla_compilation is true. Set one of the two."
         )
     return found

@@ -1,4 +1,4 @@
-"""Read a configuration: YAML file + overrides → `XTTSConfig`, or one error that lists everything that is wrong."""
+"""Read a configuration from a YAML file and overrides, or raise one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from myxtts.config.config import XTTSConfig, contradictions
+from myxtts.config.config import SECTIONS, XTTSConfig, contradictions
 from myxtts.errors import ConfigError
 from myxtts.runtime.files import read_regular_file
 
-SECTIONS = {field.name: field.default_factory for field in dataclasses.fields(XTTSConfig)}
 LARGEST_FILE_BYTES = 1 << 20
-"""configs/config.yaml, which holds every field with its description, has 20 kB."""
+"""configs/config.yaml, with every field and its description, has 20 kB."""
 MOST_VALUES = 10_000
-"""Keys and values of one file, of which a full configuration has about 200; PyYAML reads some 20,000 per second."""
+"""Keys and values of one file. A full configuration has about 200; PyYAML reads about 20,000 per second."""
 DEEPEST_LEVEL = 8
 """A configuration has three levels: sections, fields, and lists in some fields."""
 LONGEST_INTEGER = 100
@@ -32,9 +31,9 @@ LONGEST_NAME = 80
 
 
 class _Loader(yaml.SafeLoader):
-    """The part of YAML that a configuration needs, with limits; PyYAML alone takes `1e-4` for text.
+    """The part of YAML that a configuration needs, with limits; and `1e-4` is a number, which PyYAML reads as text.
 
-    Aliases of lists and sections, by which a small file can stand for billions of values, and explicit tags are refused.
+    Explicit tags are rejected, and so are aliases of lists and sections, by which a small file can expand to billions of values.
     """
 
     def __init__(self, text: str):
@@ -42,7 +41,7 @@ class _Loader(yaml.SafeLoader):
         self._level = 0
         self._num_values = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(
@@ -77,7 +76,7 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
-# No field is a date: `2020-13-45` is a text of the wrong type, not a date that does not exist.
+# No field is a date: `2020-13-45` is text, and must not raise because there is no such date.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
@@ -90,7 +89,7 @@ _Loader.add_implicit_resolver(
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> XTTSConfig:
-    """The configuration of a run. `overrides` are dotted names (`data.batch_size`) with their values; they win over the file."""
+    """The configuration of a run. `overrides` maps dotted names (`data.batch_size`) to values that replace those of the file."""
     sections = _read_yaml(Path(path)) if path is not None else {}
     for name, value in (overrides or {}).items():
         section, _, field = name.partition(".")
@@ -101,7 +100,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | N
 
 
 def parse_config(sections: Mapping[str, Any], source: str = "the configuration") -> XTTSConfig:
-    """A configuration from plain dicts, as read from YAML or JSON."""
+    """A configuration from plain dicts, as read from YAML or JSON; raises ConfigError with all problems."""
     problems: list[_Problem] = []
     parsed = {}
     for name, values in sections.items():
@@ -127,13 +126,13 @@ def parse_config(sections: Mapping[str, Any], source: str = "the configuration")
 
 
 def config_to_dict(config: XTTSConfig) -> dict[str, Any]:
-    """Plain dicts that `parse_config` reads back to an equal configuration."""
+    """Plain dicts from which `parse_config` makes an equal configuration."""
     return dataclasses.asdict(config)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Unknown:
-    """A name that does not exist; the known name nearest to it is looked for only if the problem is shown."""
+    """A name that does not exist; the most similar known name is searched for only if the problem is shown."""
 
     section: str
     """Empty for the name of a section."""
@@ -161,19 +160,19 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration file {path} is not UTF-8 text. Save it as UTF-8.") from None
     try:
         content = _Loader(text).get_single_data()
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: numbers that Python cannot hold
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: numbers out of Python's range
         raise ConfigError(f"{path} is not a valid configuration: {' '.join(str(error).split()):.400}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(
-            f"{path} must hold the sections data, model and training. Received: {type(content).__name__}."
+            f"{path} must contain the sections {', '.join(SECTIONS)}. Received: {type(content).__name__}."
         )
     return {str(name): {} if values is None else values for name, values in content.items()}
 
 
 def _explain(section: str, error: ValidationError) -> list[_Problem]:
-    """One problem for each field; the alternatives of a union (`auto` or a number) are joined."""
+    """One problem per field; the alternatives of a union (`auto` or a number) are joined."""
     messages: dict[str, list[str]] = {}
     received: dict[str, Any] = {}
     unknown: list[_Problem] = []
@@ -206,7 +205,7 @@ def _nearest(name: str, known: Iterable[str], section: str | None = None) -> str
 
 
 def _shortened(value: Any) -> str:
-    """What was received, on one line, whatever its size."""
+    """A received value on one short line, however large it is."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = LONGEST_NAME
     return short.repr(value)

@@ -1,21 +1,20 @@
-"""Write a corpus in LJSpeech's layout: metadata.csv with speakers and languages, a held-out list, and what was left out.
+"""Write a corpus in LJSpeech's layout: metadata.csv with speakers and languages, the held-out list, and rejected.csv.
 
-In: `Line`s whose recordings a recipe has put into `wavs/`. Out: the files, and a `CorpusSummary`.
+A recipe puts the recordings into `wavs/` and describes each by a `MetadataLine`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from myxtts.corpus.manifest import write_rejected_csv
-from myxtts.corpus.utterance import Rejection
+from myxtts.corpus.utterance import Rejection, write_rejected_csv
 from myxtts.errors import CorpusError
+from myxtts.runtime.atomic import cause_of, write_atomically
 
-HEADER = ("id", "text", "normalised", "speaker", "language")
+HEADER = ("id", "text", "normalized", "speaker", "language")
 HELD_OUT_WORDS = 4
 """Shorter sentences say little about a voice."""
 HELD_OUT_SECONDS = 12.0
@@ -23,12 +22,12 @@ HELD_OUT_SECONDS = 12.0
 
 
 @dataclass(frozen=True)
-class Line:
+class MetadataLine:
     """One line of a metadata.csv."""
 
     id: str
     text: str
-    normalised: str
+    normalized: str
     speaker: str
     language: str
     seconds: float
@@ -48,15 +47,15 @@ class CorpusSummary:
     """What was guessed about the texts, such as an encoding: one sentence each."""
 
 
-def choose_held_out(lines: Sequence[Line], count: int) -> set[str]:
+def choose_held_out(lines: Sequence[MetadataLine], count: int) -> set[str]:
     """Ids of `count` sentences of at least four words, spread evenly over the lengths, whose text occurs only once."""
-    spoken = [re.sub(r"\W+", " ", line.normalised).casefold().strip() for line in lines]
+    spoken = [re.sub(r"\W+", " ", line.normalized).casefold().strip() for line in lines]
     candidates = [
         line
         for line, text in zip(lines, spoken, strict=True)
         if len(text.split()) >= HELD_OUT_WORDS
         and line.seconds <= HELD_OUT_SECONDS
-        and not line.normalised.startswith("[")
+        and not line.normalized.startswith("[")
         and spoken.count(text) == 1
     ]
     if len(candidates) < count:
@@ -67,9 +66,9 @@ def choose_held_out(lines: Sequence[Line], count: int) -> set[str]:
 
 
 def finish_corpus(
-    folder: Path, lines: list[Line], rejected: list[Rejection], notices: Sequence[str] = ()
+    folder: Path, lines: list[MetadataLine], rejected: list[Rejection], notices: Sequence[str] = ()
 ) -> CorpusSummary:
-    """Write metadata.csv and rejected.csv, and sum up."""
+    """Write metadata.csv and rejected.csv of a new corpus."""
     write_metadata(folder / "metadata.csv", lines)
     write_rejected_csv(folder / "rejected.csv", rejected)
     languages = sorted({line.language for line in lines})
@@ -84,33 +83,33 @@ def finish_corpus(
     )
 
 
-def write_split(folder: Path, lines: list[Line], held_out: int) -> None:
+def write_split(folder: Path, lines: list[MetadataLine], held_out: int) -> None:
+    """Write metadata_eval.csv with `held_out` sentences and metadata_train.csv with the others."""
     chosen = choose_held_out(lines, held_out)
     write_metadata(folder / "metadata_train.csv", [line for line in lines if line.id not in chosen])
     write_metadata(folder / "metadata_eval.csv", [line for line in lines if line.id in chosen])
 
 
-def write_metadata(path: Path, lines: Iterable[Line]) -> None:
+def write_metadata(path: Path, lines: Iterable[MetadataLine]) -> None:
+    """Write one metadata file with a header."""
     rows = ["|".join(HEADER)]
     rows += [
-        "|".join(cell.replace("|", " ") for cell in (line.id, line.text, line.normalised, line.speaker, line.language))
+        "|".join(cell.replace("|", " ") for cell in (line.id, line.text, line.normalized, line.speaker, line.language))
         for line in lines
     ]
     write_text(path, "\n".join(rows) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a text file of a corpus, whole or not at all."""
     try:
-        beside.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(beside, path)
+        write_atomically(path, text)
     except OSError as error:
-        raise CorpusError(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        beside.unlink(missing_ok=True)
+        raise CorpusError(f"{path} cannot be written: {cause_of(error)}.") from None
 
 
 def make_folder(folder: Path) -> None:
+    """Make a folder and its parents; raises CorpusError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

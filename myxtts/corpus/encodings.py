@@ -1,4 +1,4 @@
-"""The encoding of a text file that may be older than UTF-8: bytes in, the name of a codec out.
+"""The encoding of a text file that may be older than UTF-8: `detect_encoding` gives the name of a codec.
 
 UTF-8 and byte order marks are certain. UTF-16 without a mark and Windows code pages are guesses, so they are taken only where the
 text then looks like text (one script, plausible capitals), and callers report them.

@@ -1,6 +1,6 @@
-"""What lies in a corpus folder, from one walk: every file by its path without extension, so that ids are found without `stat`.
+"""The files of a corpus folder, from one walk: by path without extension, so that recordings are found without `stat`.
 
-Links are followed only within the folder; what leads out of it is remembered by name, to be reported.
+Links are followed only within the folder; links that lead out of it are kept by name, to be reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from myxtts.errors import CorpusError
 AUDIO_EXTENSIONS = (
     ".wav", ".flac", ".ogg", ".opus", ".mp3", ".oga", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64", ".sph",
 )  # fmt: skip
-"""Usual names of files that libsndfile reads, the preferred first. Other files may be recordings, too."""
+"""Usual names of files that libsndfile reads, the preferred first. Other files may be recordings as well."""
 NEVER_AUDIO = (
     ".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".lab", ".textgrid", ".npy", ".npz", ".pt", ".xml", ".yaml", ".yml",
     ".html", ".pdf", ".log", ".srt", ".vtt", ".part", ".gz", ".zip", ".tar", ".py", ".db", ".doc", ".docx",
@@ -46,11 +46,11 @@ class FolderIndex:
     unreadable: list[str] = field(default_factory=list)
     """Subfolders that could not be listed."""
     _folders: dict[str, Path] = field(default_factory=dict, repr=False)
-    """Made paths of folders: a path is made faster from its folder than from its parts."""
+    """Paths of folders: joining a name to its folder is faster than joining all parts."""
 
     @classmethod
     def walk(cls, root: Path) -> FolderIndex:
-        """Read the whole tree below `root` (resolved) once. Hidden files and folders are passed over."""
+        """Read the whole tree below `root` (resolved) once. Hidden files and folders are skipped."""
         index = cls(root)
         pending = [""]
         inside = str(root) + os.sep
@@ -111,7 +111,7 @@ class FolderIndex:
         return _RANK.get(extension, len(_RANK)), not relative.startswith(AUDIO_FOLDER), relative
 
     def find_audio(self, name: str) -> str | None:
-        """The recording of an id: with or without extension, in `wavs/`, beside the metadata, or in any subfolder."""
+        """The recording of an id: with or without extension, in `wavs/`, next to the metadata, or in any subfolder."""
         name = _composed(name)
         found = self.audio.get(name)
         if found is not None:
@@ -140,7 +140,7 @@ class FolderIndex:
         return unique
 
     def local_name(self, name: str) -> str:
-        """A name as the folder knows it: an absolute path, also one of another machine, becomes the path of our recording."""
+        """A name relative to this folder: an absolute path, also one of another machine, becomes the path of our recording."""
         if name[:1] not in ("/", "\\") and name[1:2] != ":":
             return name
         path = name.replace("\\", "/")

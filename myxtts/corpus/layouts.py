@@ -1,7 +1,7 @@
-"""The kinds of corpus folders: which one a folder is, and the clips that it lists for a split.
+"""The kinds of corpus folders: `recognize_layout` finds the kind, and its `read` lists the clips of a split.
 
-In: a `FolderIndex` and `train`, `validation` or `all`. Out: a `Table` of rows as the metadata has them (ids are not yet looked
-up), the lines that cannot be understood, and whether the corpus itself has a validation set.
+A `ClipList` holds the rows as the metadata has them (recordings are not yet looked up), the lines that cannot be understood,
+and whether the corpus has a validation set of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from myxtts.corpus.encodings import UTF8, detect_encoding, encoding_label, marked_encoding, unmarked_utf16
 from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, FolderIndex, speakers_by_folder
-from myxtts.corpus.metadata import SINGLE_SPEAKER, Metadata, Row, read_metadata
+from myxtts.corpus.metadata import SINGLE_SPEAKER, ClipRow, Metadata, read_metadata
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.console import printable
@@ -49,10 +49,10 @@ EXPECTED_PAIRS = "Expected: pairs such as hello.wav and hello.txt (docs/corpora.
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of one split."""
+class ClipList:
+    """What a folder lists for one split."""
 
-    rows: list[Row]
+    rows: list[ClipRow]
     rejected: list[Rejection]
     is_split: bool
     """False: the corpus has no validation set of its own, and these are all its clips."""
@@ -63,11 +63,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A kind of folder, and how it is read: folder, split and language of the clips in, `Table` out."""
+class CorpusLayout:
+    """A kind of folder, and how it is read."""
 
     name: str
-    read: Callable[[FolderIndex, str, str], Table]
+    read: Callable[[FolderIndex, str, str], ClipList]
+    """Takes the folder, the split (train, validation or all) and the language of clips whose metadata names none."""
     expected: str
     """What such a folder should hold, for an error message."""
 
@@ -92,25 +93,25 @@ class _Lists:
         return all(name.endswith(".txt") for name in self.names)
 
 
-def recognise_layout(index: FolderIndex) -> Layout:
+def recognize_layout(index: FolderIndex) -> CorpusLayout:
     """The kind of a folder, by the names of the files in it."""
     if _find_lists(index, EVERYTHING, TRAINING, EVALUATION):
-        return Layout("LJSpeech", read_ljspeech, EXPECTED_TABLE)
+        return CorpusLayout("LJSpeech", read_ljspeech, EXPECTED_TABLE)
     if index.top_files & {"validated.tsv", "train.tsv"} and "clips" in index.top_folders:
-        return Layout("Common Voice", read_common_voice, EXPECTED_COMMON_VOICE)
+        return CorpusLayout("Common Voice", read_common_voice, EXPECTED_COMMON_VOICE)
     if "txt" in index.top_folders and any(name.startswith("wav") for name in index.top_folders):
-        return Layout("VCTK", read_vctk, EXPECTED_VCTK)
+        return CorpusLayout("VCTK", read_vctk, EXPECTED_VCTK)
     if any(name.endswith(".normalized.txt") for name in index.texts):
-        return Layout("LibriTTS", read_libritts, EXPECTED_LIBRITTS)
+        return CorpusLayout("LibriTTS", read_libritts, EXPECTED_LIBRITTS)
     has_pairs = next(_pairs(index), None) is not None
     others = _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION)
     if others and not (has_pairs and others.are_plain_texts):  # next to pairs, train.txt may be anything
-        return Layout("a list of clips", read_other_lists, EXPECTED_TABLE)
+        return CorpusLayout("a list of clips", read_other_lists, EXPECTED_TABLE)
     tables = sorted(name for name in index.top_files - OUR_TABLES if name.lower().endswith((".csv", ".tsv", ".jsonl")))
     if has_pairs:
-        return Layout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
+        return CorpusLayout("recordings with .txt files", read_pairs, EXPECTED_PAIRS)
     if len(tables) == 1:
-        return Layout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)
+        return CorpusLayout(tables[0], functools.partial(read_only_list, tables[0]), EXPECTED_TABLE)
     raise CorpusError(f"No corpus was recognized in {index.root}. {_explain_unknown(index, tables)}")
 
 
@@ -148,17 +149,17 @@ def _lists_in_subfolders(index: FolderIndex) -> list[str]:
     return [f"{folder}/{name}" for folder in folders for name in names if (index.root / folder / name).is_file()]
 
 
-def read_ljspeech(index: FolderIndex, split: str, language: str) -> Table:
+def read_ljspeech(index: FolderIndex, split: str, language: str) -> ClipList:
     """metadata.csv, or metadata_train.csv and metadata_eval.csv."""
     return _read_tables(index, split, language, _find_lists(index, EVERYTHING, TRAINING, EVALUATION))
 
 
-def read_other_lists(index: FolderIndex, split: str, language: str) -> Table:
+def read_other_lists(index: FolderIndex, split: str, language: str) -> ClipList:
     """manifest.json and train_manifest.json (NeMo), transcripts.tsv, train.csv and validation.csv."""
     return _read_tables(index, split, language, _find_lists(index, OTHER_EVERYTHING, OTHER_TRAINING, OTHER_EVALUATION))
 
 
-def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> Table:
+def read_only_list(name: str, index: FolderIndex, split: str, language: str) -> ClipList:
     """The one CSV, TSV or JSON lines file of the folder, whatever its name."""
     return _read_tables(index, split, language, _Lists(name, None, None))
 
@@ -173,23 +174,23 @@ def _find_lists(
     return _Lists(first(everything), first(training), first(evaluation))
 
 
-def _read_tables(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
+def _read_tables(index: FolderIndex, split: str, language: str, lists: _Lists) -> ClipList:
     """The rows of the lists, with a notice where subfolders might be speakers that no column names."""
-    table = _read_lists(index, split, language, lists)
-    if all(row.speaker == SINGLE_SPEAKER for row in table.rows):
-        found = (index.find_audio(row.audio) for row in table.rows)
+    clips = _read_lists(index, split, language, lists)
+    if all(row.speaker == SINGLE_SPEAKER for row in clips.rows):
+        found = (index.find_audio(row.audio) for row in clips.rows)
         folders = sorted(set(speakers_by_folder([path for path in found if path is not None])) - {""})
         if len(folders) > 1:
             more = ", …" if len(folders) > SHOWN_FOLDERS else ""
-            table.notices.append(
+            clips.notices.append(
                 f"All clips count as one speaker: no speaker column names any. If the subfolders "
                 f"({', '.join(printable(each, keeps_lines=False) for each in folders[:SHOWN_FOLDERS])}{more}) are speakers, add "
                 "that column (docs/corpora.md)."
             )
-    return table
+    return clips
 
 
-def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) -> Table:
+def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) -> ClipList:
     if split == "all" or lists.evaluation is None:
         names = [lists.everything] if lists.everything else [lists.training, lists.evaluation]
         if split != "all" and lists.training:
@@ -197,7 +198,7 @@ def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) ->
         return _joined(read_metadata(index, name, language) for name in names if name)
     held_out = read_metadata(index, lists.evaluation, language)
     if split == "validation":
-        return _table(held_out, is_split=True)
+        return _clip_list(held_out, is_split=True)
     source = lists.training or lists.everything
     if source is None:
         raise CorpusError(
@@ -214,36 +215,36 @@ def _read_lists(index: FolderIndex, split: str, language: str, lists: _Lists) ->
         ):  # metadata.csv names every clip; metadata_train.csv should not name those that are held out
             detail = f"{row.origin}: also in {lists.evaluation}, so it is not trained on"
             rejected.append(Rejection(row.id, row.audio, "duplicate id", detail))
-    return Table(rows, rejected, is_split=True, notices=rest.notices, shown=rest.shown)
+    return ClipList(rows, rejected, is_split=True, notices=rest.notices, shown=rest.shown)
 
 
-def _table(metadata: Metadata, is_split: bool) -> Table:
-    return Table(metadata.rows, metadata.rejected, is_split, metadata.notices, metadata.shown)
+def _clip_list(metadata: Metadata, is_split: bool) -> ClipList:
+    return ClipList(metadata.rows, metadata.rejected, is_split, metadata.notices, metadata.shown)
 
 
-def _joined(files: Iterable[Metadata]) -> Table:
-    table = Table([], [], is_split=False)
+def _joined(files: Iterable[Metadata]) -> ClipList:
+    clips = ClipList([], [], is_split=False)
     for each in files:
-        table.rows.extend(each.rows)
-        table.rejected.extend(each.rejected)
-        table.notices.extend(each.notices)
-        table.shown.extend(each.shown)
-    return table
+        clips.rows.extend(each.rows)
+        clips.rejected.extend(each.rejected)
+        clips.notices.extend(each.notices)
+        clips.shown.extend(each.shown)
+    return clips
 
 
-def read_common_voice(index: FolderIndex, split: str, language: str) -> Table:
+def read_common_voice(index: FolderIndex, split: str, language: str) -> ClipList:
     """train.tsv and dev.tsv, or validated.tsv; recordings in clips/."""
     has_split = {"train.tsv", "dev.tsv"} <= index.top_files
     if has_split and split != "all":
         name = "train.tsv" if split == "train" else "dev.tsv"
     else:
         name = "validated.tsv" if "validated.tsv" in index.top_files else "train.tsv"
-    table = _table(read_metadata(index, name, language, "\t"), is_split=has_split and split != "all")
-    table.rows[:] = [row._replace(audio=f"clips/{row.audio}", id=os.path.splitext(row.id)[0]) for row in table.rows]
-    return table
+    clips = _clip_list(read_metadata(index, name, language, "\t"), is_split=has_split and split != "all")
+    clips.rows[:] = [row._replace(audio=f"clips/{row.audio}", id=os.path.splitext(row.id)[0]) for row in clips.rows]
+    return clips
 
 
-def read_vctk(index: FolderIndex, split: str, language: str) -> Table:
+def read_vctk(index: FolderIndex, split: str, language: str) -> ClipList:
     """txt/SPEAKER/CLIP.txt and wav48*/SPEAKER/CLIP[_mic1].{wav,flac}. English; the corpus has no validation set."""
     by_clip: dict[str, str] = {}
     for key in sorted(index.audio):
@@ -251,27 +252,27 @@ def read_vctk(index: FolderIndex, split: str, language: str) -> Table:
         by_clip.setdefault(clip.removesuffix("_mic1"), key)
     files = list(_text_files(index, "txt/", ".txt"))
     texts = read_texts(index.root, [path for path, _ in files], "en")
-    table = Table([], texts.rejected, is_split=False, notices=texts.notices)
+    clips = ClipList([], texts.rejected, is_split=False, notices=texts.notices)
     for path, clip in files:
         if path in texts.by_path:
             speaker = path.split("/")[1] if path.count("/") > 1 else clip.partition("_")[0]
-            table.rows.append(Row(clip, texts.by_path[path], speaker, "en", by_clip.get(clip, clip), path))
-    return table
+            clips.rows.append(ClipRow(clip, texts.by_path[path], speaker, "en", by_clip.get(clip, clip), path))
+    return clips
 
 
-def read_libritts(index: FolderIndex, split: str, language: str) -> Table:
+def read_libritts(index: FolderIndex, split: str, language: str) -> ClipList:
     """SET/SPEAKER/CHAPTER/CLIP.wav with CLIP.normalized.txt; sets named dev-* are the validation set where train-* exist."""
     sets = {path.partition("/")[0] for path in index.texts}
     has_split = any(name.startswith("train-") for name in sets) and any(name.startswith("dev-") for name in sets)
     wanted = "" if split == "all" or not has_split else "train-" if split == "train" else "dev-"
     files = list(_text_files(index, wanted, ".normalized.txt"))
     texts = read_texts(index.root, [path for path, _ in files], "en")
-    table = Table([], texts.rejected, is_split=bool(wanted), notices=texts.notices)
+    clips = ClipList([], texts.rejected, is_split=bool(wanted), notices=texts.notices)
     for path, clip in files:
         if path in texts.by_path:
             audio = path.removesuffix(".normalized.txt")
-            table.rows.append(Row(clip, texts.by_path[path], clip.partition("_")[0], "en", audio, path))
-    return table
+            clips.rows.append(ClipRow(clip, texts.by_path[path], clip.partition("_")[0], "en", audio, path))
+    return clips
 
 
 def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:
@@ -280,23 +281,23 @@ def _text_files(index: FolderIndex, prefix: str, suffix: str) -> Iterator[tuple[
             yield path, path.rpartition("/")[2].removesuffix(suffix)
 
 
-def read_pairs(index: FolderIndex, split: str, language: str) -> Table:
+def read_pairs(index: FolderIndex, split: str, language: str) -> ClipList:
     """hello.wav and hello.txt; subfolders are speakers."""
     pairs = list(_pairs(index))
     with_text = {audio for audio, _ in pairs}
     speakers = speakers_by_folder([audio for audio, _ in pairs])
     texts = read_texts(index.root, [text for _, text in pairs], language)
-    table = Table([], texts.rejected, is_split=False, notices=texts.notices)
+    clips = ClipList([], texts.rejected, is_split=False, notices=texts.notices)
     for (audio, path), speaker in zip(pairs, speakers, strict=True):
         if path in texts.by_path:
             clip_id = os.path.splitext(audio)[0]
-            table.rows.append(Row(clip_id, texts.by_path[path], speaker or SINGLE_SPEAKER, "", audio, path))
+            clips.rows.append(ClipRow(clip_id, texts.by_path[path], speaker or SINGLE_SPEAKER, "", audio, path))
     for audio in _recordings(index):
         if audio not in with_text:
-            table.rejected.append(
+            clips.rejected.append(
                 Rejection(os.path.splitext(audio)[0], audio, "empty text", "no .txt of the same name")
             )
-    return table
+    return clips
 
 
 def _pairs(index: FolderIndex) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A metadata file to rows: any usual encoding, delimiter, header, or JSON lines. Bytes in, `Metadata` out.
+"""One metadata file → rows, whatever its encoding, delimiter, header, or JSON lines.
 
 Understood: `id|text` lines as in LJSpeech, the same with tabs, semicolons or commas (with quotation marks as spreadsheets write
 them), with or without a header; JSON lines as of Hugging Face and NeMo. A line that cannot be used is a `Rejection`.
@@ -31,9 +31,9 @@ COLUMN_NAMES = {
         "wav_path", "wav_filename", "wav_file", "wav", "audio", "clip", "clip_id", "utterance_id", "id",
     ),
     "text": ("text", "sentence", "transcript", "transcription", "raw_text", "raw_transcription"),
-    "normalised": (
-        "normalised", "normalized", "normalised_text", "normalized_text", "normalised_transcription",
-        "normalized_transcription",
+    "normalized": (
+        "normalized", "normalised", "normalized_text", "normalised_text", "normalized_transcription",
+        "normalised_transcription",
     ),
     "speaker": ("speaker", "speaker_id", "speaker_name", "client_id"),
     "language": ("language", "lang", "locale"),
@@ -46,7 +46,7 @@ _SHOWN_LINES = 3
 _SHOWN_CHARACTERS = 100
 
 
-class Row(NamedTuple):
+class ClipRow(NamedTuple):
     """One clip as its corpus describes it; empty where it says nothing."""
 
     id: str
@@ -61,9 +61,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Metadata:
-    """What one file says."""
+    """What one file lists."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ClipRow] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """What was guessed about the file, one sentence each."""
@@ -77,7 +77,7 @@ class _Columns:
 
     id: int = 0
     text: int = 1
-    normalised: int = 2
+    normalized: int = 2
     speaker: int = ABSENT
     language: int = ABSENT
     count: int = ABSENT
@@ -121,14 +121,14 @@ def read_metadata(index: FolderIndex, name: str, language: str, delimiter: str |
     return found
 
 
-def make_row(audio: str, text: str, speaker: str, language: str, origin: str, index: FolderIndex) -> Row:
+def make_row(audio: str, text: str, speaker: str, language: str, origin: str, index: FolderIndex) -> ClipRow:
     """A row; its id is the name of the recording without the extension of an audio file."""
     audio = index.local_name(audio)
     clip_id = audio
     if "." in audio:
         stem, extension = os.path.splitext(audio)
         clip_id = stem if extension.lower() in AUDIO_EXTENSIONS else audio
-    return Row(clip_id, text, speaker or SINGLE_SPEAKER, language, audio, origin)
+    return ClipRow(clip_id, text, speaker or SINGLE_SPEAKER, language, audio, origin)
 
 
 def _decode_lines(content: bytes, name: str, language: str, found: Metadata) -> list[tuple[int, str]]:
@@ -182,7 +182,7 @@ def _find_dialect(filled: Sequence[str], index: FolderIndex, delimiter: str | No
         named = {each: sum(_names_recording(line, each, index) for line in filled) for each in candidates}
         is_tabbed = all("\t" in line for line in filled)
         chosen = max(candidates, key=lambda each: (named[each], each == "\t" and is_tabbed))
-    columns = {",": _Columns(normalised=ABSENT, count=2), ";": _Columns(count=3)}.get(chosen, _Columns())
+    columns = {",": _Columns(normalized=ABSENT, count=2), ";": _Columns(count=3)}.get(chosen, _Columns())
     return _Dialect(chosen, _is_quoted(filled[0], chosen), columns, has_header=False)
 
 
@@ -215,9 +215,9 @@ def _parse_header(cells: Sequence[str]) -> _Columns | None:
         name = next((name for name in names if name in written), None)
         if name is not None:
             found[column] = written.index(name)
-    if "id" not in found or not {"text", "normalised"} & found.keys():
+    if "id" not in found or not {"text", "normalized"} & found.keys():
         return None
-    found.setdefault("text", found.get("normalised", ABSENT))
+    found.setdefault("text", found.get("normalized", ABSENT))
     return _Columns(**{column: found.get(column, ABSENT) for column in COLUMN_NAMES}, count=len(cells))
 
 
@@ -282,9 +282,9 @@ def _quoted_record(
         return lines[start][1].split(dialect.delimiter), 1
 
 
-def _row(cells: Sequence[str], columns: _Columns, origin: str, index: FolderIndex) -> Row:
+def _row(cells: Sequence[str], columns: _Columns, origin: str, index: FolderIndex) -> ClipRow:
     count = len(cells)
-    text = cells[columns.normalised].strip() if columns.normalised < count else ""
+    text = cells[columns.normalized].strip() if columns.normalized < count else ""
     if not text and columns.text < count:
         text = cells[columns.text].strip()
     text = " ".join(text.split()) if "\n" in text else text
@@ -313,12 +313,12 @@ def _read_json(lines: Sequence[tuple[int, str]], index: FolderIndex, name: str, 
         entries = [(f"{name}:{number}", _parsed(line)) for number, line in lines if line and not line.isspace()]
     for origin, entry in entries:
         values = _values_of(entry) if isinstance(entry, dict) else {}
-        if "id" not in values or not {"text", "normalised"} & values.keys():
+        if "id" not in values or not {"text", "normalized"} & values.keys():
             shown = printable(json.dumps(entry, ensure_ascii=False)[:80], keeps_lines=False)
             detail = f"{origin}: expected an object with audio_filepath (or file_name) and text: {shown}"
             found.rejected.append(Rejection(values.get("id", ""), "", "not a JSON object with audio and text", detail))
             continue
-        text = values.get("normalised") or values.get("text", "")
+        text = values.get("normalized") or values.get("text", "")
         speaker, language = values.get("speaker", ""), values.get("language", "")
         found.rows.append(make_row(values["id"], text, speaker, language, origin, index))
 

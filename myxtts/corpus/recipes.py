@@ -1,7 +1,7 @@
 """Corpora to start from: the bundled prompts, and recipes that write an LJSpeech folder with speakers and languages.
 
-`bundled_corpus()` → the folder that every default uses. `build_asterisk_corpus` → Debian's telephone prompts in up to five
-languages. `build_folder_corpus` → a folder of recordings with same-named .txt files. Each recipe returns a `CorpusSummary`.
+`bundled_corpus` is the folder that every default uses. `build_asterisk_corpus` takes Debian's telephone prompts in up to five
+languages, `build_folder_corpus` a folder of recordings with same-named .txt files; both return a `CorpusSummary`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from myxtts.audio.files import probe_audio, read_audio, resample, write_audio
 from myxtts.corpus.asterisk import build_asterisk_corpus
-from myxtts.corpus.corpus_writer import CorpusSummary, Line, finish_corpus, make_folder
+from myxtts.corpus.corpus_writer import CorpusSummary, MetadataLine, finish_corpus, make_folder, write_text
 from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, speakers_by_folder
 from myxtts.corpus.layouts import read_texts
-from myxtts.corpus.manifest import WRONG_SCRIPT, summarise_rejections
 from myxtts.corpus.metadata import SINGLE_SPEAKER
-from myxtts.corpus.utterance import Rejection
+from myxtts.corpus.utterance import WRONG_SCRIPT, Rejection, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
+from myxtts.runtime.atomic import cause_of, replacing
 from myxtts.text.languages import resolve_language
 from myxtts.text.phonemes import explain_foreign_script, foreign_script
 
@@ -73,11 +73,11 @@ def build_folder_corpus(
         if line is None:
             continue
         if target != source:
-            _place(audio, target / "wavs" / name, copy_audio)
+            _link_or_copy(audio, target / "wavs" / name, copy_audio)
         lines.append(line)
     if not lines:
         raise CorpusError(
-            f"No usable recording with a text of the same name was found below {source}: {summarise_rejections(rejected)}. "
+            f"No usable recording with a text of the same name was found below {source}: {summarize_rejections(rejected)}. "
             "Expected: pairs such as hello.wav and hello.txt."
         )
     make_folder(target)
@@ -85,14 +85,14 @@ def build_folder_corpus(
 
 
 def write_wav_corpus(folder: Path, clips: Iterable[tuple[Path, str]], sample_rate: int) -> None:
-    """Recordings and their texts as an LJSpeech folder of 16-bit WAV at one rate (Hz), which every way of loading can read."""
+    """Write recordings and their texts as an LJSpeech folder of 16-bit WAV at one rate (Hz), which every loader can read."""
     make_folder(folder / "wavs")
     lines = []
     for number, (path, text) in enumerate(clips):
         samples, file_rate = read_audio(path)
         write_audio(folder / "wavs" / f"clip{number:04d}.wav", resample(samples, file_rate, sample_rate), sample_rate)
         lines.append(f"clip{number:04d}|{text}\n")
-    (folder / "metadata.csv").write_text("".join(lines), encoding="utf-8")
+    write_text(folder / "metadata.csv", "".join(lines))
 
 
 def _text_path(audio: str) -> str:
@@ -101,7 +101,7 @@ def _text_path(audio: str) -> str:
 
 def _read_pair(
     source: Path, audio: Path, written: str | None, language: str, speaker: str, rejected: list[Rejection]
-) -> Line | None:
+) -> MetadataLine | None:
     """The line of a recording and its text (None: it has no .txt), or None with the reason in `rejected`."""
     relative = audio.relative_to(source).as_posix()
     clip_id = os.path.splitext(relative)[0]
@@ -118,15 +118,15 @@ def _read_pair(
     else:
         try:
             samples, rate = probe_audio(audio)
-            return Line(clip_id, text, text, speaker, language, samples / rate)
+            return MetadataLine(clip_id, text, text, speaker, language, samples / rate)
         except AudioError as error:
             reason, detail = error.reason, str(error)
     rejected.append(Rejection(clip_id, relative, reason, detail))
     return None
 
 
-def _place(audio: Path, target: Path, copy: bool) -> None:
-    """A hard link if possible: no space, no link that leads out of the corpus."""
+def _link_or_copy(audio: Path, target: Path, copy: bool) -> None:
+    """Put a recording into a corpus: as a hard link if possible, which takes no space and does not lead out of the corpus."""
     make_folder(target.parent)
     target.unlink(missing_ok=True)
     if not copy:
@@ -135,4 +135,8 @@ def _place(audio: Path, target: Path, copy: bool) -> None:
             return
         except OSError:
             pass  # another disk, or a file system without hard links: the copy below is the documented way
-    shutil.copyfile(audio, target)
+    try:
+        with replacing(target) as temporary:
+            shutil.copyfile(audio, temporary)
+    except OSError as error:
+        raise CorpusError(f"{target} cannot be written: {cause_of(error)}.") from None

@@ -1,12 +1,13 @@
-"""`LJSpeechDataset`: a folder of recordings in, batches, statistics and a verified cache out. A thin door to the parts.
+"""`LJSpeechDataset`: batches, statistics and a verified cache of a folder of recordings; a thin entry point to the packages.
 
-The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.batches.feed.Feed`; this class
-gives plain `tf.data.Dataset`s of whole passes.
+The cache is prepared when it is first needed. For endless, resumable training streams use `myxtts.batches.feed`; this class
+gives plain `tf.data.Dataset`s of whole epochs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,12 @@ import numpy as np
 
 from myxtts.batch import Batch
 from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
-from myxtts.batches.recordings import RecordingTable, open_recordings
-from myxtts.cache.format import Cache, open_cache
-from myxtts.cache.location import find_cache, ignore_progress
-from myxtts.cache.prepare import prepare_corpus
-from myxtts.cache.statistics import Subset, get_statistics, subset_clips
-from myxtts.cache.verify import VerifyReport, verify_and_fix_cache
+from myxtts.batches.statistics import Subset, get_statistics, subset_clips
+from myxtts.cache.format import Cache
+from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.recordings import RecordingTable, open_recordings
+from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache
+from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.errors import ConfigError, CorpusError
 from myxtts.runtime.workers import Progress
@@ -32,7 +33,7 @@ SUBSETS = ("train", "validation", "all")
 
 
 class LJSpeechDataset:
-    """A corpus in LJSpeech's layout, or in any other that `myxtts.corpus.manifest` recognises."""
+    """A corpus in LJSpeech's layout, or in any other that `myxtts.corpus.layouts` recognizes."""
 
     def __init__(
         self,
@@ -41,10 +42,14 @@ class LJSpeechDataset:
         subset: Subset = "train",
         progress: Progress | None = None,
     ):
-        """`data_path` None: `config.train_data`, or the bundled prompts. `progress(stage, done, total)` shows preparing."""
+        """
+        Args:
+            data_path: the corpus; by default `config.train_data`, then the bundled prompts.
+            progress: called as `progress(stage, done, total)` while the cache is prepared.
+        """
         if subset not in SUBSETS:
             raise ConfigError(f"Unknown subset. Received: {subset!r}. Expected one of: {', '.join(SUBSETS)}.")
-        self.subset = subset
+        self.subset: Subset = subset
         self.config = config if config is not None else DataConfig()
         if data_path is not None:
             self.config = dataclasses.replace(self.config, train_data=str(data_path))
@@ -53,7 +58,7 @@ class LJSpeechDataset:
     @cached_property
     def cache(self) -> Cache:
         """The prepared cache; preparing happens here, once."""
-        return open_cache(prepare_corpus(self.config, progress=self._progress).folder)
+        return prepare_cache(self.config, progress=self._progress)
 
     @cached_property
     def clip_table(self) -> Cache | RecordingTable:
@@ -63,17 +68,17 @@ class LJSpeechDataset:
         return self.cache
 
     def clips(self) -> np.ndarray:
-        """Numbers in `clip_table` of the subset's clips that are within the configured limits: int32, ascending."""
+        """Indices in `clip_table` of the subset's clips that are within the configured limits: int32, ascending."""
         usable, _ = usable_clips(self.clip_table, self.config.max_text_length, self._max_mel_frames())
         return np.intersect1d(usable, subset_clips(self.clip_table, self.subset))
 
     def plan(self, seed: int = 1234, full: bool = True) -> Plan:
-        """The plan of the subset's batches; `full` False: a plan with one clip a row."""
+        """The plan of the subset's batches; `full` False: a plan with one clip per row."""
         kind = plan_kind(self.config)
         if not full and kind == "packed":
             if self.config.plan == "packed":
                 raise ConfigError(
-                    "data.plan: packed puts several clips into a row, which four plain tensors cannot tell. "
+                    "data.plan: packed puts several clips into a row, which four plain tensors cannot describe. "
                     "Use create_tf_dataset(full=True), or data.plan: fixed, buckets or dynamic."
                 )
             kind = "fixed"
@@ -92,32 +97,34 @@ class LJSpeechDataset:
             **plan_sizes(self.config),
         )
 
-    def create_tf_dataset(self, full: bool = False, passes: int = 1, seed: int = 1234) -> tf.data.Dataset:
+    def create_tf_dataset(self, full: bool = False, epochs: int = 1, seed: int = 1234) -> tf.data.Dataset:
         """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
 
-        `full` gives whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has them.
-        Every clip comes once per epoch (`passes` of them), in an order that follows from (seed, epoch), with references chosen
-        likewise; the last batch of a shape is filled with rows of length 0.
+        Args:
+            full: give whole `myxtts.batch.Batch`es, with speakers, languages, references, and packed rows where the plan has
+                them.
+            epochs: how often every clip comes. The last batch of a shape in an epoch is filled with rows of length 0.
+            seed: the order of the clips, and their references, are a function of (seed, epoch).
         """
-        from myxtts.batches.feed import SegmentReader
-        from myxtts.batches.loader import LoaderOptions, made_ready
+        from myxtts.batches.feed import open_reader
+        from myxtts.batches.loader import LoaderOptions, prefetched
 
         plan = self.plan(seed, full)
-        reader = SegmentReader(self.clip_table, plan, self.config, plan.clips)
-        dataset = None
-        for pass_number in range(passes):
-            segment = plan.single_pass(pass_number)
-            for number in range(len(plan.shapes)):
-                if not len(segment.rows[number]):
-                    continue
-                part = reader.host_dataset(segment, number)
-                dataset = part if dataset is None else dataset.concatenate(part)
+        reader = open_reader(self.clip_table, plan, self.config, plan.clips)
+        segments = [plan.single_epoch(epoch) for epoch in range(epochs)]
+        parts = [
+            reader.host_dataset(segment, shape)
+            for segment in segments
+            for shape in range(len(plan.shapes))
+            if len(segment.rows[shape])
+        ]
+        dataset = functools.reduce(lambda dataset, part: dataset.concatenate(part), parts)
         if not full:
             dataset = dataset.map(_plain_tensors, num_parallel_calls=1, deterministic=True)
-        return made_ready(dataset, LoaderOptions.from_config(self.config))
+        return prefetched(dataset, LoaderOptions.from_config(self.config))
 
     def get_statistics(self) -> dict[str, Any]:
-        """Lengths, drops, padding of each plan, recommended settings (`myxtts.cache.statistics`)."""
+        """Lengths, drops, padding of each plan, recommended settings (`myxtts.batches.statistics`)."""
         return get_statistics(self.cache, self.config, self.subset)
 
     def verify_and_fix_cache(self, fix: bool = True) -> VerifyReport:

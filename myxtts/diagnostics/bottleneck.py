@@ -1,7 +1,7 @@
 """Where does a step of this trainer spend its time? (`utilities/diagnose_gpu_bottleneck.py`, `myxtts diagnose bottleneck`)
 
-In: a configuration and a number of batches. Out: the real loader timed stage by stage and alone, the step timed alone, real
-steps split into waiting, host and device, regular stalls, and Python functions found in the dataset's own graph.
+The real loader is timed stage by stage and alone, the step alone, and real steps are split into waiting, host and device.
+Python functions are found in the dataset's own graph.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from absl import logging
 
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import duration, percent
-from myxtts.diagnostics.observe.pipeline import Stage as PipelineStage
-from myxtts.diagnostics.observe.pipeline import describe_dataset, read_model
-from myxtts.diagnostics.observe.rules_host import Stalls, find_cyclic_stalls
-from myxtts.diagnostics.observe.rules_input import WAIT_SHARE
+from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, read_model
+from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
+from myxtts.diagnostics.observe.stalls import Stalls, find_cyclic_stalls
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
 from myxtts.runtime.timers import Stage
 from myxtts.training.trainer import XTTSTrainer
 
-STALL_SHARE = 0.05
+STALL_FRACTION = 0.05
 STEP_ALONE_REPETITIONS = 10
 
 
@@ -33,14 +32,14 @@ STEP_ALONE_REPETITIONS = 10
 class BottleneckDiagnosis:
     """The result."""
 
-    stages: tuple[PipelineStage, ...]
+    stages: tuple[DatasetStage, ...]
     """The transformations of the dataset."""
     stage_seconds: tuple[tuple[str, float], ...]
-    """Seconds for each batch in every stage that TensorFlow runs, the last one first; empty without its model."""
+    """Seconds per batch in every stage that TensorFlow runs, the last one first; empty without its model."""
     loader_seconds: float
-    """For each batch, the loader alone."""
+    """Per batch, the loader alone."""
     step_seconds: float
-    """The step alone, on a batch that is there."""
+    """The step alone, on a batch that is ready."""
     trial: Trial
     stalls: Stalls | None
     clips_per_batch: float
@@ -64,10 +63,10 @@ class BottleneckDiagnosis:
             problems.append(
                 "🔴 HIGH VARIATION DETECTED - Cyclic pattern identified! "
                 f"Every {self.stalls.period} steps one takes {duration(self.stalls.excess_seconds)} longer, "
-                f"{percent(self.stalls.share)} of the time, most of it {self._grows()}. "
+                f"{percent(self.stalls.fraction)} of the time, most of it {self._grows(self.stalls)}. "
                 "Fix: a deeper prefetch (data.prefetch_buffer_size), and nothing else on the machine."
             )
-        if summary.wait_share >= WAIT_SHARE:
+        if summary.wait_share >= WAIT_FRACTION:
             slowest = max(self.stage_seconds, key=lambda stage: stage[1], default=("the loader", 0.0))[0]
             problems.append(
                 f"🔴 input-bound: {percent(summary.wait_share)} of the time waiting for data, slowest stage {slowest}. "
@@ -80,8 +79,8 @@ class BottleneckDiagnosis:
         """0 fine, 1 problem found."""
         return 1 if self.problems else 0
 
-    def _grows(self) -> str:
-        long = np.array(self.stalls.steps)
+    def _grows(self, stalls: Stalls) -> str:
+        long = np.array(stalls.steps)
         usual = np.setdiff1d(np.arange(len(self.trial.steady)), long)
         grown = self.trial.steady[long].mean(axis=0) - self.trial.steady[usual].mean(axis=0)
         return {Stage.WAIT: "waiting for data", Stage.HOST: "on the host", Stage.DEVICE: "in the step"}[
@@ -102,11 +101,11 @@ class BottleneckDiagnosis:
             f"Real steps: {summary.steps} of {duration(summary.mean_seconds)} ± {duration(summary.std_seconds)}; waiting "
             f"{percent(summary.wait_share)}, host {percent(summary.host_share)}, device {percent(summary.device_share)}; "
             f"spread {percent(summary.step_cv)}",
-            f"Loader alone: {duration(self.loader_seconds)} for each batch of {self.clips_per_batch:.1f} clips "
+            f"Loader alone: {duration(self.loader_seconds)} per batch of {self.clips_per_batch:.1f} clips "
             f"({self.clips_per_batch / max(self.loader_seconds, 1e-9):,.0f} clips/s)",
-            f"Step alone, data at hand: {duration(self.step_seconds)}; the loader could feed "
+            f"Step alone, data ready: {duration(self.step_seconds)}; the loader could feed "
             f"{self.step_seconds / max(self.loader_seconds, 1e-9):.0f} such devices",
-            "Stages (time for each batch, all threads together):",
+            "Stages (time per batch, all threads together):",
         ]
         lines += [f"  {name:<22} {duration(seconds):>10}" for name, seconds in self.stage_seconds]
         return lines
@@ -133,18 +132,18 @@ def diagnose_bottleneck(
             loader_seconds=loader_seconds,
             step_seconds=step_seconds,
             trial=trial,
-            stalls=stalls if stalls is not None and stalls.share >= STALL_SHARE else None,
-            clips_per_batch=trainer.corpus.plan.mean_clips_per_batch(),
+            stalls=stalls if stalls is not None and stalls.fraction >= STALL_FRACTION else None,
+            clips_per_batch=trainer.task.corpus.plan.mean_clips_per_batch(),
         )
 
 
 def _time_loader(
     trainer: XTTSTrainer, batches: int
-) -> tuple[tuple[PipelineStage, ...], tuple[tuple[str, float], ...], float]:
+) -> tuple[tuple[DatasetStage, ...], tuple[tuple[str, float], ...], float]:
     """The datasets that the feed runs, alone: its graph, its stages, and the mean time of a batch over all shapes."""
-    plan, reader = trainer.corpus.plan, trainer.feed.reader
+    plan, reader = trainer.task.corpus.plan, trainer.task.feed.reader
     segment = next(iter(plan.segments((0, 0), batches + 2, batches + 2)))
-    stages: tuple[PipelineStage, ...] = ()
+    stages: tuple[DatasetStage, ...] = ()
     named: dict[str, float] = {}
     count, spent = 0, 0.0
     for number in range(len(plan.shapes)):
@@ -173,7 +172,7 @@ def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
     settings = tf.data.Options()
     settings.autotune.enabled = True
     verbosity = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)  # TensorFlow warns that an option changes; it is meant to
+    logging.set_verbosity(logging.ERROR)  # TensorFlow warns that an option changes, which is intended
     try:
         return dataset.with_options(settings)
     finally:
@@ -183,11 +182,11 @@ def with_model(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def _time_step(trainer: XTTSTrainer) -> float:
     """Median time of the step on one real batch, repeated; the train state is restored."""
     accumulated = trainer.config.training.gradient_accumulation_steps
-    batch = next(trainer.feed)
+    batch = next(trainer.task.feed)
     times = []
-    with trainer.state.restored():
+    with trainer.task.state.restored():
         for _ in range(STEP_ALONE_REPETITIONS + 1):
             start = time.perf_counter()
-            trainer.steps.learn([batch] * accumulated).numpy()
+            trainer.task.steps.learn([batch] * accumulated).numpy()
             times.append(time.perf_counter() - start)
     return float(np.median(times[1:]))

@@ -1,8 +1,8 @@
 """Before and after, in one run (`benchmark_gpu_utilization.py`, `myxtts benchmark`): loading, shapes, XLA, as ratios.
 
 Loading: the same clips as 16-bit WAV through a Python function, through TensorFlow's ops on the fly, and from the cache, into
-padded batches of the promised fixed shape. Shapes and XLA: real training steps, in useful frames a second. The ways take turns,
-so that whatever else the machine does hits all of them.
+padded batches of the promised fixed shape. Shapes and XLA: real training steps, in useful frames per second. The variants
+take turns, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.batches.feed import Feed
-from myxtts.cache.corpus_state import read_source
+from myxtts.batches.feed import open_feed
 from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import write_wav_corpus
 from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
 from myxtts.training.corpus import TrainingCorpus, open_corpus
@@ -32,8 +32,8 @@ Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One way of doing it."""
+class ComparisonRow:
+    """One variant."""
 
     group: str
     name: str
@@ -43,14 +43,14 @@ class Row:
     """To the first row of its group."""
 
 
-def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[Row]:
+def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[ComparisonRow]:
     """All rows of the table."""
     announce = announce or (lambda line: None)
     return [*compare_loading(config, announce), *compare_steps(config, steps, announce)]
 
 
-def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
-    """Clips a second into batches of the promised fixed shape, by way of loading: the loaders that training uses."""
+def compare_loading(config: XTTSConfig, announce: Announce) -> list[ComparisonRow]:
+    """Clips per second into batches of the promised fixed shape, for each loader that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:
         _write_wavs(config, Path(folder) / "corpus")
         data = dataclasses.replace(
@@ -72,8 +72,8 @@ def compare_loading(config: XTTSConfig, announce: Announce) -> list[Row]:
     return _rows("loading", speeds, "clips/s")
 
 
-def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[Row]:
-    """Useful frames a second of real training steps, by plan, and by what XLA compiles."""
+def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[ComparisonRow]:
+    """Useful frames per second of real training steps, by plan, and by what XLA compiles."""
     plans = {"one fixed shape": "fixed", "buckets": "buckets", "packed rows": "packed"}
     by_plan = {
         name: dataclasses.replace(
@@ -94,7 +94,7 @@ def compare_steps(config: XTTSConfig, steps: int, announce: Announce) -> list[Ro
 
 
 def _training_speeds(ways: dict[str, XTTSConfig], steps: int, announce: Announce) -> dict[str, list[float]]:
-    """Useful frames a second of each way, round by round."""
+    """Useful frames per second of each way, round by round."""
     steps_of_round = max(COLD_STEPS + 3, steps // ROUNDS)
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     with contextlib.ExitStack() as stack:
@@ -112,21 +112,22 @@ def _training_speeds(ways: dict[str, XTTSConfig], steps: int, announce: Announce
 
 def _useful_frames_per_second(trainer: XTTSTrainer, steps: int) -> float:
     trial = run_trial(trainer, steps)
-    plan = trainer.corpus.plan
-    frames = plan.mean_clips_per_batch() * float(trainer.corpus.cache.frame_counts[plan.clips].mean())
+    plan = trainer.task.corpus.plan
+    frames = plan.mean_clips_per_batch() * float(trainer.task.corpus.cache.frame_counts[plan.clips].mean())
     return frames * trainer.config.training.gradient_accumulation_steps / trial.summary.mean_seconds
 
 
-def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[Row]:
+def _rows(group: str, speeds: dict[str, list[float]], unit: str) -> list[ComparisonRow]:
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     first = next(iter(medians.values()))
-    return [Row(group, name, value, unit, value / first) for name, value in medians.items()]
+    return [ComparisonRow(group, name, value, unit, value / first) for name, value in medians.items()]
 
 
 def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float = 2.0) -> float:
-    """Speed after the first two batches, for about so long."""
-    with Feed(corpus.cache, corpus.plan, data) as feed:
-        next(feed), next(feed)
+    """Speed after the first two batches, measured for `seconds`."""
+    with open_feed(corpus.cache, corpus.plan, data) as feed:
+        for _ in range(2):
+            next(feed)
         clips, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             clips += next(feed).mel.shape[0]
@@ -134,9 +135,9 @@ def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float =
 
 
 def _write_wavs(config: XTTSConfig, folder: Path) -> None:
-    """Some usable clips of the corpus as 16-bit WAV at its rate, which all ways can read, with their texts."""
+    """Some usable clips of the corpus as 16-bit WAV at its rate, which all loaders can read, with their texts."""
     corpus = open_corpus(dataclasses.replace(config.data, preprocessing_mode="precompute"), config.training)
-    paths = {one.id: one.path for one in read_source(config.data).utterances}
+    paths = {one.id: one.path for one in read_corpus(config.data).utterances}
     chosen = corpus.plan.clips[corpus.plan.frame_counts <= FRAMES // 2][:CLIPS].tolist()
-    clips = ((paths[corpus.cache.ids[clip]], corpus.cache.texts[clip]) for clip in chosen)
+    clips = ((paths[str(corpus.cache.ids[clip])], str(corpus.cache.texts[clip])) for clip in chosen)
     write_wav_corpus(folder, clips, corpus.cache.mel.sample_rate)

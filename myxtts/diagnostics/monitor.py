@@ -1,7 +1,4 @@
-"""Watch the device and a running training: `gpu_monitor.py`, `myxtts monitor`.
-
-In: how long, how often, where to log, which run. Out: one `Reading` at a time for a live view, and lines of CSV.
-"""
+"""Monitors the device and a running training: live readings and lines of CSV (`gpu_monitor.py`, `myxtts monitor`)."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from myxtts.errors import DiagnosisError
 from myxtts.runtime.machine import MachineSample, MachineSampler
 from myxtts.runtime.status import RunStatus, read_status, read_steps
 
-COLUMNS = (
+CSV_COLUMNS = (
     "unix_seconds", "gpu", "gpu_percent", "gpu_memory_mb", "gpu_memory_total_mb", "gpu_watts", "gpu_clock_mhz",
     "gpu_celsius", "throttled_by", "cpu_percent", "process_cpu_percent", "process_rss_mb", "disk_read_mb_per_second",
     "run_state", "run_step", "busy_percent", "wait_percent", "step_seconds", "retraces",
 )  # fmt: skip
 RECENT_SECONDS = 10.0
-"""The trainer's busy fraction is that of its steps in the last so many seconds."""
+"""The trainer's busy fraction is measured over its steps of this many seconds."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Reading:
     status: RunStatus | None
     is_running: bool
     busy_share: float | None
-    """Share of the recent time in which a step ran, from the trainer's own clock; None without a run."""
+    """Fraction of the recent time in which a step ran, from the trainer's own clock; None without a run."""
     wait_share: float | None
     step_seconds: float | None
 
@@ -43,11 +40,11 @@ def readings(
     run: str | Path | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Reading]:
-    """A reading every interval, until the duration is over or forever."""
+    """One reading per interval, until the duration is over, or forever without one."""
     if interval_seconds <= 0:
         raise DiagnosisError(f"The interval must be positive. Received: {interval_seconds} seconds.")
     status = read_status(run) if run is not None else None
-    sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None)
+    sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None).open()
     end = None if duration_seconds is None else time.monotonic() + duration_seconds
     try:
         while end is None or time.monotonic() < end:
@@ -58,8 +55,8 @@ def readings(
 
 
 def why_no_gpu() -> str | None:
-    """One sentence if no GPU can be watched."""
-    sampler = MachineSampler()
+    """One sentence if no GPU can be monitored."""
+    sampler = MachineSampler().open()
     reason = sampler.no_gpu_reason
     sampler.close()
     return reason
@@ -128,15 +125,15 @@ class CsvLog:
             ) from None
         self._writer = csv.writer(self._file)
         if self._file.tell() == 0:
-            self._writer.writerow(COLUMNS)
+            self._writer.writerow(CSV_COLUMNS)
 
     def add(self, reading: Reading) -> None:
-        """One reading, on the disk at once."""
+        """Write one reading, and flush it to the disk."""
         self._writer.writerows(reading_rows(reading))
         self._file.flush()
 
     def close(self) -> None:
-        """No more readings."""
+        """Close the file."""
         self._file.close()
 
 

@@ -1,17 +1,14 @@
-"""Is every step of this trainer compiled once? (`utilities/diagnose_retracing.py`, `myxtts diagnose retracing`)
-
-In: a configuration and a number of steps. Out: whether the batch shapes are closed, what real steps traced, compiled and took.
-"""
+"""Is every step of this trainer compiled once? (`utilities/diagnose_retracing.py`, `myxtts diagnose retracing`)"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import percent
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
-from myxtts.training.corpus import plan_kind
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class RetracingDiagnosis:
         problems = []
         if not self.are_shapes_closed:
             problems.append(
-                "🔴 The batch shapes are not closed: every new longest clip is a new shape, which is traced and compiled anew. "
+                "🔴 The batch shapes are not closed: every new longest clip is a new shape, which is traced and compiled again. "
                 "Fix: data.plan: packed (or buckets), or --enable-static-shapes."
             )
         problems += [f"🔴 {retrace}" for retrace in self.trial.retraces[:5]]
@@ -73,11 +70,11 @@ class RetracingDiagnosis:
 def diagnose_retracing(
     config: XTTSConfig, steps: int, announce: Callable[[str], None] | None = None
 ) -> RetracingDiagnosis:
-    """Run real steps on a configuration and count."""
+    """Run real steps of a configuration; count traces, compilations and batch signatures."""
     announce = announce or (lambda line: None)
     announce("Building the network and compiling its steps ...")
     with trial_trainer(config) as trainer:
-        plan = trainer.corpus.plan
+        plan = trainer.task.corpus.plan
         trainer.warm_up()
         announce(f"Running {steps} training steps ...")
         trial = run_trial(trainer, steps)
@@ -85,8 +82,8 @@ def diagnose_retracing(
             plan=plan_kind(config.data),
             shapes=tuple(str(shape) for shape in plan.shapes),
             are_shapes_closed=plan.is_static,
-            useful_share=plan.useful_share(),
+            useful_share=plan.useful_fraction(),
             compile_seconds=trainer.timers.seconds("compile"),
             trial=trial,
-            why_compilations_are_unknown=trainer.watch.why_compilations_are_unknown(),
+            why_compilations_are_unknown=trainer.task.watch.why_compilations_are_unknown(),
         )

@@ -1,7 +1,4 @@
-"""Real training steps in a folder of their own: what the diagnoses of this trainer are made on. Leaves nothing behind.
-
-In: a configuration. Out: the trainer, warmed up, and its clock and counters after so many steps of the real loop.
-"""
+"""Real training steps in a temporary folder, on which the diagnoses of this trainer are based."""
 
 from __future__ import annotations
 
@@ -13,25 +10,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import tensorflow as tf
 from rich.console import Console
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.compilation import Counts, Retrace
-from myxtts.runtime.timers import Stage, StepSummary, summarize
+from myxtts.runtime.timers import StepSummary, summarize
 from myxtts.training.display import Display
-from myxtts.training.initial_weights import settle_start
-from myxtts.training.steps import learning_kind
+from myxtts.training.loop import take_steps
+from myxtts.training.starting_config import resolve_starting_config
 from myxtts.training.trainer import XTTSTrainer
 
 COLD_STEPS = 2
-"""Steps after the warm-up that still fill caches of the allocator and the processor; told apart from the rest."""
+"""Steps after the warm-up that still fill caches of the allocator and the processor; reported separately."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What so many real steps showed."""
+    """The measurements of a number of real steps."""
 
     stages: np.ndarray
     """Seconds by (step, stage), cold steps first."""
@@ -54,48 +50,39 @@ class Trial:
 
     @property
     def summary(self) -> StepSummary:
-        """Figures of the steady steps."""
+        """Metrics of the steady steps."""
         return summarize(self.steady)
 
 
 @contextlib.contextmanager
 def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
     """The real trainer on a configuration, quiet, with its checkpoints in a folder that is removed afterwards."""
-    config = settle_start(config)  # the network and the mels of the user's run, without its weights
+    config = resolve_starting_config(config)  # the network and the mels of the user's run, without its weights
     with tempfile.TemporaryDirectory(prefix="myxtts-trial-") as folder:
         training = dataclasses.replace(
             config.training, checkpoint_dir=folder, tensorboard_log_dir=None, init_from=None, on_retrace="warn"
         )
         quiet = Display(Console(file=io.StringIO(), highlight=False))
-        trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, starts_anew=True)
+        trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, reset_training=True)
         with trainer:
             yield trainer
 
 
 def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
-    """So many steps as the training loop makes them: a batch from the feed, the compiled step, the counters."""
+    """Take steps as the training loop takes them."""
     if steps <= COLD_STEPS:
         raise DiagnosisError(
-            f"At least {COLD_STEPS + 1} steps are needed to tell cold steps from the rest. Received: {steps}."
+            f"At least {COLD_STEPS + 1} steps are needed, because the first ones are cold. Received: {steps}."
         )
-    accumulated = trainer.config.training.gradient_accumulation_steps
-    clock, watch, previous = trainer.clock, trainer.watch, None
-    clock.begin()
-    for step in range(1, steps + 1):
-        batches = [next(trainer.feed) for _ in range(accumulated)]
-        clock.mark(Stage.WAIT)
-        metrics: tf.Tensor = trainer.steps.learn(batches)
-        if previous is not None:
-            previous.numpy()
-        clock.mark(Stage.DEVICE)
-        previous = metrics
-        watch.observe_step(step, learning_kind(accumulated), batches)
+    task, clock = trainer.task, trainer.clock
+    for taken in take_steps(task, clock, steps):
+        task.check_retracing(taken.batches)
         clock.finish()
     return Trial(
         stages=clock.recent(last=steps),
         cold_steps=COLD_STEPS,
-        retraces=watch.retraces,
-        since_warmup=watch.counts_since_warmup(),
-        total=watch.counts(),
-        hardware=trainer.hardware.facts(),
+        retraces=task.watch.retraces,
+        since_warmup=task.watch.counts_since_warmup(),
+        total=task.watch.counts(),
+        hardware=task.hardware.facts(),
     )

@@ -1,8 +1,8 @@
-"""Measure a voice: sentences in, an `Evaluation` out: figures of synthesis beside those of the recordings and of the vocoder.
+"""Measure a voice on sentences: its metrics next to those of the recordings and of the recordings through its vocoder.
 
-Three things are judged alike (`myxtts.evaluation.judge`): what the voice speaks, once for each seed; the recordings of the same
-sentences; and those recordings turned into mel frames and back by the voice's own vocoder. What the recordings lose is the
-judge's fault, what the vocoded ones lose beyond that is the vocoder's, and only the rest is the model's.
+Three kinds of clips are judged alike (`myxtts.evaluation.judge`): the sentences as the voice speaks them, once per seed; their
+recordings; and the recordings turned into mel frames and back by the voice's own vocoder. What the recordings lose is the judge's
+error, what the vocoded ones lose beyond that is the vocoder's, and only the rest is the model's.
 """
 
 from __future__ import annotations
@@ -15,37 +15,53 @@ from typing import Protocol
 
 import numpy as np
 
-from myxtts.audio.files import level_loudness, read_audio, resample, trim_silence
+from myxtts.audio.clips import condition
+from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.corpus.manifest import Utterance
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.judge import METRICS, ClipRows, Figure, Judge, JudgedClip, Progress, Share, clip_shares, measure
-from myxtts.evaluation.metrics import CHARACTERS_PER_SECOND, speaking_rate
-from myxtts.evaluation.recognizers import Recogniser
-from myxtts.evaluation.sentence_sets import Sentence, sentences_of
+from myxtts.evaluation.estimates import Estimate, Ratio, estimate
+from myxtts.evaluation.failed_sentences import speaking_rate
+from myxtts.evaluation.judge import ClipRows, Judge, JudgedClip, ReportProgress, clip_ratios, load_judge
+from myxtts.evaluation.recognizers import Recognizer
+from myxtts.evaluation.sentence_sets import Sentence
 
-SPOKEN_TOGETHER = 16
-"""Sentences handed to the voice at once, two of its batches; progress is reported after each such group."""
+SENTENCES_AT_ONCE = 16
+"""Sentences passed to the voice at once, two of its batches; progress is reported after each such group."""
 TIMED_SENTENCES = 10
 """Sentences that are spoken one at a time, twice, for the real-time factor; the second time counts, when all is compiled."""
 SOURCES = ("", "_recordings", "_vocoded")
-"""Endings of the keys: synthesis, recordings, recordings passed through the vocoder."""
+"""Suffixes of the keys: synthesis, recordings, recordings through the vocoder."""
+MEAN_SQUARES = frozenset({"log_f0_rmse"})
+"""Metrics whose ratios are squares over counts."""
+
+Vocode = Callable[[np.ndarray], np.ndarray]
+"""Log-mel (frames, n_mels) → samples (samples,) at the mel's sample rate."""
 
 
 class SpokenAudio(Protocol):
     """What a voice returns."""
 
-    samples: np.ndarray
-    sample_rate: int
+    @property
+    def samples(self) -> np.ndarray: ...
+
+    @property
+    def sample_rate(self) -> int: ...
 
 
 class MeasuredVoice(Protocol):
-    """What is asked of a voice; `myxtts.synthesis.voice.Voice` is one."""
+    """What is needed of a voice; `myxtts.synthesis.voice.Voice` has it."""
 
-    mel: MelSpec
-    speakers: tuple[str, ...]
-    trim_silence_db: float | None
-    loudness_db: float | None
+    @property
+    def mel(self) -> MelSpec: ...
+
+    @property
+    def speakers(self) -> Sequence[str]: ...
+
+    @property
+    def trim_silence_db(self) -> float | None: ...
+
+    @property
+    def loudness_db(self) -> float | None: ...
 
     def synthesize(
         self, text: str, *, language: str | None = None, speaker: str | None = None, seed: int = 0
@@ -60,31 +76,24 @@ class MeasuredVoice(Protocol):
 
 @dataclass(frozen=True)
 class RecordingSettings:
-    """How recordings are brought to the form that a voice learns from."""
+    """How recordings are brought to the form that a voice is trained on."""
 
     mel: MelSpec
     trim_silence_db: float | None
-    """Silence is cut from both ends below this level; None keeps it."""
+    """Silence is trimmed at both ends below this level; None keeps it."""
     loudness_db: float | None
     """Level of the speech; None keeps it."""
 
-    def load(self, path: Path | None) -> np.ndarray | None:
-        """The samples of a recording at the mel's rate, float32 (samples,)."""
-        if path is None:
-            return None
+    def load(self, path: Path) -> np.ndarray:
+        """The samples of a recording at the mel's sample rate, float32 (samples,)."""
         samples, file_rate = read_audio(path)
         rate = self.mel.sample_rate
-        samples = resample(samples, file_rate, rate)
-        if self.trim_silence_db is not None:
-            samples = trim_silence(samples, rate, self.trim_silence_db)
-        if self.loudness_db is not None:
-            samples = level_loudness(samples, rate, self.loudness_db)
-        return samples
+        return condition(resample(samples, file_rate, rate), rate, self.trim_silence_db, self.loudness_db)
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What belongs to the sentences and not to the voice: judged recordings, and how fast the speaker speaks."""
+    """What belongs to the sentences and not to the voice: judged recordings, and the speaking rate in them."""
 
     recordings: tuple[JudgedClip | None, ...]
     characters_per_second: float
@@ -92,17 +101,18 @@ class Reference:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Figures by key (`cer`, `cer_recordings`, `cer_vocoded`, …), and every judged clip behind them."""
+    """The metrics of a voice, and every judged clip behind them."""
 
-    figures: Mapping[str, Figure | None]
+    estimates: Mapping[str, Estimate | None]
+    """By key: `cer`, `cer_recordings`, `cer_vocoded`, …; None where nothing could be measured."""
     sentences: tuple[Sentence, ...]
-    synthesised: tuple[tuple[JudgedClip, ...], ...]
-    """For each sentence, one clip for each seed."""
+    synthesized: tuple[tuple[JudgedClip, ...], ...]
+    """For each sentence, one clip per seed."""
     recordings: tuple[JudgedClip | None, ...]
     vocoded: tuple[JudgedClip | None, ...]
     seeds: int
     metrics: tuple[str, ...]
-    recogniser: str | None
+    recognizer: str | None
     mel: MelSpec
     trained_sentences: tuple[str, ...] | None = None
     """Ids of the sentences that the voice was trained on; None if that is not known."""
@@ -111,50 +121,32 @@ class Evaluation:
 
     @property
     def failed_sentences(self) -> tuple[str, ...]:
-        """`id (seed): reason` of every synthesised clip that failed."""
+        """`id (seed): reason` of every synthesized clip that failed."""
         return tuple(
             f"{sentence.id} (seed {seed}): {clip.failure}"
-            for sentence, clips in zip(self.sentences, self.synthesised, strict=True)
+            for sentence, clips in zip(self.sentences, self.synthesized, strict=True)
             for seed, clip in enumerate(clips)
             if clip.failure is not None
         )
 
 
-def evaluate_voice(
-    voice: MeasuredVoice,
-    utterances: Sequence[Utterance | Sentence],
-    seeds: int = 3,
-    recogniser: Recogniser | None = None,
-    metrics: Sequence[str] = METRICS,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Measure a voice on the sentences of `utterances`; the recogniser is pocketsphinx if None."""
-    sentences = tuple(each if isinstance(each, Sentence) else sentences_of([each])[0] for each in utterances)
-    return Evaluator(sentences, seeds, recogniser, metrics).evaluate(voice, progress)
-
-
 class Evaluator:
-    """Measures several voices on the same sentences; recordings are judged once for each `RecordingSettings`."""
+    """Measures several voices on the same sentences; recordings are judged once per `RecordingSettings`."""
 
-    def __init__(
-        self,
-        sentences: Sequence[Sentence],
-        seeds: int = 3,
-        recogniser: Recogniser | None = None,
-        metrics: Sequence[str] = METRICS,
-    ):
+    def __init__(self, sentences: Sequence[Sentence], judge: Judge, seeds: int = 3):
         if not sentences:
             raise EvaluationError("There is no sentence to measure the voice on. Expected at least one.")
         if seeds < 1:
             raise EvaluationError(f"seeds must be at least 1. Received: {seeds}.")
         self._sentences = tuple(sentences)
+        self._judge = judge
         self._seeds = seeds
-        self._judge = Judge(metrics, recogniser)
-        self._judge.check_languages(self._sentences)
         self._references: dict[RecordingSettings, Reference] = {}
 
-    def evaluate(self, voice: MeasuredVoice, progress: Progress | None = None, vocoded: bool = True) -> Evaluation:
-        """Measure one voice; without `vocoded` the recordings are not passed through its vocoder."""
+    def evaluate(
+        self, voice: MeasuredVoice, progress: ReportProgress | None = None, *, is_vocoder_judged: bool = True
+    ) -> Evaluation:
+        """Measure one voice; optionally without passing the recordings through its vocoder."""
         mel = voice.mel
         settings = RecordingSettings(mel, voice.trim_silence_db, voice.loudness_db)
         reference = self._reference(settings, progress)
@@ -162,154 +154,170 @@ class Evaluator:
         judged = self._judge.judge(
             spoken,
             [sentence for sentence in self._sentences for _ in range(self._seeds)],
-            [clip and clip.samples for clip in reference.recordings for _ in range(self._seeds)],
+            [None if clip is None else clip.samples for clip in reference.recordings for _ in range(self._seeds)],
             mel,
             reference.characters_per_second,
-            _named(progress, "synthesised"),
+            _named(progress, "synthesis"),
         )
-        synthesised = [judged[start : start + self._seeds] for start in range(0, len(judged), self._seeds)]
+        synthesized = [judged[start : start + self._seeds] for start in range(0, len(judged), self._seeds)]
         times = self._time(voice, progress) if "rtf" in self._judge.metrics else []
-        vocode = (lambda frames: _samples_of(voice.vocode(frames), mel)) if vocoded else None
-        return self._sum_up(settings, synthesised, times, vocode, progress)
+
+        def vocode(frames: np.ndarray) -> np.ndarray:
+            return _samples_of(voice.vocode(frames), mel)
+
+        return self._combine(settings, synthesized, times, vocode if is_vocoder_judged else None, progress)
 
     def evaluate_recordings(
-        self,
-        settings: RecordingSettings,
-        vocode: Callable[[np.ndarray], np.ndarray],
-        progress: Progress | None = None,
+        self, settings: RecordingSettings, vocode: Vocode, progress: ReportProgress | None = None
     ) -> Evaluation:
-        """Measure the recordings and a vocoder (log-mel frames → samples at the mel's rate) alone: what a voice can reach."""
-        return self._sum_up(settings, [[] for _ in self._sentences], [], vocode, progress)
+        """Measure the recordings and a vocoder alone: the best that a voice can reach."""
+        return self._combine(settings, [[] for _ in self._sentences], [], vocode, progress)
 
-    def _sum_up(
+    def _combine(
         self,
         settings: RecordingSettings,
-        synthesised: ClipRows,
-        times: Sequence[Share],
-        vocode: Callable[[np.ndarray], np.ndarray] | None,
-        progress: Progress | None,
+        synthesized: Sequence[Sequence[JudgedClip]],
+        times: Sequence[Ratio],
+        vocode: Vocode | None,
+        progress: ReportProgress | None,
     ) -> Evaluation:
-        mel, reference = settings.mel, self._reference(settings, progress)
-        vocoded: list[JudgedClip | None] = [None] * len(self._sentences)
+        reference = self._reference(settings, progress)
+        vocoded: Sequence[JudgedClip | None] = [None] * len(self._sentences)
         if vocode is not None:
-            vocoded = self._judge_recorded(
-                mel, reference, lambda samples: vocode(mel_numpy(samples, mel)), "vocoded", progress
-            )
+            vocoded = self._judge_vocoder(settings.mel, reference, vocode, progress)
         speakers = [sentence.speaker for sentence in self._sentences]
-        rows_of = (synthesised, [[clip] for clip in reference.recordings], [[clip] for clip in vocoded])
-        figures: dict[str, Figure | None] = {}
-        for ending, rows in zip(SOURCES, rows_of, strict=True):
-            for key, shares in clip_shares(rows, reference.recordings, speakers, self._judge.metrics).items():
-                figures[key + ending] = measure(shares)
+        rows_of: Sequence[ClipRows] = (
+            synthesized, [[clip] for clip in reference.recordings], [[clip] for clip in vocoded]
+        )  # fmt: skip
+        estimates: dict[str, Estimate | None] = {}
+        for suffix, rows in zip(SOURCES, rows_of, strict=True):
+            for metric, ratios in clip_ratios(rows, reference.recordings, speakers, self._judge.metrics).items():
+                estimates[metric + suffix] = estimate(ratios, is_mean_square=metric in MEAN_SQUARES)
         if "rtf" in self._judge.metrics:
-            figures["rtf"] = measure([[share] for share in times])
+            estimates["rtf"] = estimate([[ratio] for ratio in times])
+        recognizer = self._judge.recognizer
         return Evaluation(
-            figures=figures,
+            estimates=estimates,
             sentences=self._sentences,
-            synthesised=tuple(tuple(row) for row in synthesised),
+            synthesized=tuple(tuple(row) for row in synthesized),
             recordings=reference.recordings,
             vocoded=tuple(vocoded),
             seeds=self._seeds,
             metrics=self._judge.metrics,
-            recogniser=self._judge.recogniser.name if self._judge.recogniser is not None else None,
-            mel=mel,
+            recognizer=None if recognizer is None else recognizer.name,
+            mel=settings.mel,
         )
 
-    def _reference(self, settings: RecordingSettings, progress: Progress | None) -> Reference:
+    def _reference(self, settings: RecordingSettings, progress: ReportProgress | None) -> Reference:
         if settings not in self._references:
-            mel = settings.mel
-            loaded = [settings.load(sentence.recording) for sentence in self._sentences]
-            timed = [
-                (sentence.text, sentence.language, len(samples) / mel.sample_rate)
-                for sentence, samples in zip(self._sentences, loaded, strict=True)
-                if samples is not None
-            ]
-            rate = speaking_rate(*map(list, zip(*timed, strict=True))) if timed else CHARACTERS_PER_SECOND
-            unjudged = Reference(tuple(samples if samples is None else JudgedClip(samples) for samples in loaded), rate)
-            judged = self._judge_recorded(mel, unjudged, lambda samples: samples, "recordings", progress)
-            self._references[settings] = Reference(tuple(judged), rate)
+            recorded = {
+                index: sentence.recording
+                for index, sentence in enumerate(self._sentences)
+                if sentence.recording is not None
+            }
+            loaded = {}
+            for index, path in recorded.items():
+                loaded[index] = settings.load(path)
+                _report(progress, "loading recordings", len(loaded), len(recorded))
+            rate = speaking_rate(
+                (self._sentences[index].text, self._sentences[index].language, len(samples) / settings.mel.sample_rate)
+                for index, samples in loaded.items()
+            )
+            judged = self._judge_recorded(loaded, loaded, settings.mel, rate, _named(progress, "recordings"))
+            self._references[settings] = Reference(judged, rate)
         return self._references[settings]
+
+    def _judge_vocoder(
+        self, mel: MelSpec, reference: Reference, vocode: Vocode, progress: ReportProgress | None
+    ) -> tuple[JudgedClip | None, ...]:
+        originals = {index: clip.samples for index, clip in enumerate(reference.recordings) if clip is not None}
+        vocoded = {}
+        for index, samples in originals.items():
+            vocoded[index] = vocode(mel_numpy(samples, mel))
+            _report(progress, "vocoding recordings", len(vocoded), len(originals))
+        rate = reference.characters_per_second
+        return self._judge_recorded(
+            vocoded, originals, mel, rate, _named(progress, "vocoded recordings"), are_copies=True
+        )
 
     def _judge_recorded(
         self,
+        clips: Mapping[int, np.ndarray],
+        originals: Mapping[int, np.ndarray],
         mel: MelSpec,
-        reference: Reference,
-        change: Callable[[np.ndarray], np.ndarray],
-        name: str,
-        progress: Progress | None,
-    ) -> list[JudgedClip | None]:
-        """The recordings as `change` leaves them, judged; None where a sentence was not recorded."""
-        places = [place for place, clip in enumerate(reference.recordings) if clip is not None]
-        originals = [reference.recordings[place].samples for place in places]
+        characters_per_second: float,
+        progress: ReportProgress | None,
+        are_copies: bool = False,
+    ) -> tuple[JudgedClip | None, ...]:
+        """Judge clips by the index of their sentence; None where a sentence has none."""
         judged = self._judge.judge(
-            [change(samples) for samples in originals],
-            [self._sentences[place] for place in places],
-            originals,
+            list(clips.values()),
+            [self._sentences[index] for index in clips],
+            [originals[index] for index in clips],
             mel,
-            reference.characters_per_second,
-            _named(progress, name),
+            characters_per_second,
+            progress,
+            are_copies,
         )
-        placed: list[JudgedClip | None] = [None] * len(self._sentences)
-        for place, clip in zip(places, judged, strict=True):
-            placed[place] = clip
-        return placed
+        by_index = dict(zip(clips, judged, strict=True))
+        return tuple(by_index.get(index) for index in range(len(self._sentences)))
 
-    def _speak(self, voice: MeasuredVoice, progress: Progress | None) -> list[np.ndarray]:
+    def _speak(self, voice: MeasuredVoice, progress: ReportProgress | None) -> list[np.ndarray]:
         """Every sentence with every seed, sentence by sentence; those of one speaker and language are spoken together."""
         jobs = [(sentence, seed) for sentence in self._sentences for seed in range(self._seeds)]
         groups: dict[tuple[str, str | None], list[int]] = {}
-        for number, (sentence, _) in enumerate(jobs):
-            groups.setdefault((sentence.language, _speaker_of(sentence, voice)), []).append(number)
+        for index, (sentence, _) in enumerate(jobs):
+            groups.setdefault((sentence.language, _speaker_of(sentence, voice)), []).append(index)
         spoken: list[np.ndarray] = [np.zeros(0, np.float32)] * len(jobs)
         done = 0
-        if progress is not None:
-            progress("speaking", done, len(jobs))
-        for (language, speaker), numbers in groups.items():
-            for start in range(0, len(numbers), SPOKEN_TOGETHER):
-                part = numbers[start : start + SPOKEN_TOGETHER]
-                texts, seeds = [jobs[number][0].text for number in part], [jobs[number][1] for number in part]
+        _report(progress, "speaking", done, len(jobs))
+        for (language, speaker), indices in groups.items():
+            for start in range(0, len(indices), SENTENCES_AT_ONCE):
+                part = indices[start : start + SENTENCES_AT_ONCE]
+                texts, seeds = [jobs[index][0].text for index in part], [jobs[index][1] for index in part]
                 audios = voice.synthesize_many(texts, seeds=seeds, language=language, speaker=speaker)
-                for number, audio in zip(part, audios, strict=True):
-                    spoken[number] = _samples_of(audio, voice.mel)
+                for index, audio in zip(part, audios, strict=True):
+                    spoken[index] = _samples_of(audio, voice.mel)
                 done += len(part)
-                if progress is not None:
-                    progress("speaking", done, len(jobs))
+                _report(progress, "speaking", done, len(jobs))
         return spoken
 
-    def _time(self, voice: MeasuredVoice, progress: Progress | None) -> list[Share]:
+    def _time(self, voice: MeasuredVoice, progress: ReportProgress | None) -> list[Ratio]:
+        """Seconds of work over seconds of speech, for some of the sentences."""
         step = max(1, len(self._sentences) // TIMED_SENTENCES)
-        shares = []
         timed = self._sentences[::step][:TIMED_SENTENCES]
+        ratios = []
         for sentence in timed:
-            for _ in range(2):
-                started = time.perf_counter()
-                audio = voice.synthesize(
-                    sentence.text, language=sentence.language, speaker=_speaker_of(sentence, voice), seed=0
-                )
-                elapsed_seconds = time.perf_counter() - started
-            shares.append(Share(elapsed_seconds, len(audio.samples) / audio.sample_rate))
-            if progress is not None:
-                progress("timing", len(shares), len(timed))
-        return shares
+            speaker = _speaker_of(sentence, voice)
+            voice.synthesize(sentence.text, language=sentence.language, speaker=speaker, seed=0)
+            started = time.perf_counter()
+            audio = voice.synthesize(sentence.text, language=sentence.language, speaker=speaker, seed=0)
+            ratios.append(Ratio(time.perf_counter() - started, len(audio.samples) / audio.sample_rate))
+            _report(progress, "timing", len(ratios), len(timed))
+        return ratios
 
 
 def evaluation_callback(
     sentences: Sequence[Sentence],
     seeds: int = 1,
-    recogniser: Recogniser | None = None,
+    recognizer: Recognizer | None = None,
     metrics: Sequence[str] = ("cer", "wer", "failed"),
 ) -> Callable[[Path | MeasuredVoice], dict[str, float]]:
-    """For the trainer: a voice or its folder in, figures by key out. Recordings and vocoder are judged at the first call."""
-    evaluator = Evaluator(sentences, seeds, recogniser, metrics)
+    """For the trainer: a function from a voice (or its folder) to its metrics by key.
+
+    The models are loaded now, so that a missing package is reported before training. Recordings and vocoder are judged once.
+    """
+    judge = load_judge(metrics, recognizer, {sentence.language for sentence in sentences})
+    evaluator = Evaluator(sentences, judge, seeds)
     fixed: dict[str, float] = {}
 
     def evaluate(voice: Path | MeasuredVoice) -> dict[str, float]:
         if isinstance(voice, Path):
-            from myxtts.synthesis.voice import Voice  # brings TensorFlow
+            from myxtts.synthesis.voice import Voice
 
             voice = Voice.load(voice)
-        evaluation = evaluator.evaluate(voice, vocoded=not fixed)
-        values = {key: figure.value for key, figure in evaluation.figures.items() if figure is not None}
+        evaluation = evaluator.evaluate(voice, is_vocoder_judged=not fixed)
+        values = {key: each.value for key, each in evaluation.estimates.items() if each is not None}
         if not fixed:
             fixed.update({key: value for key, value in values.items() if key.endswith(SOURCES[1:])})
         return {**fixed, **values}
@@ -318,7 +326,7 @@ def evaluation_callback(
 
 
 def _speaker_of(sentence: Sentence, voice: MeasuredVoice) -> str | None:
-    """The sentence's speaker, for a voice that has several; a voice of one speaker speaks as itself, whoever was recorded."""
+    """The sentence's speaker, for a voice that has several; a voice of one speaker has no choice."""
     return sentence.speaker or None if len(voice.speakers) > 1 else None
 
 
@@ -326,7 +334,12 @@ def _samples_of(audio: SpokenAudio, mel: MelSpec) -> np.ndarray:
     return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, mel.sample_rate)
 
 
-def _named(progress: Progress | None, name: str) -> Progress | None:
+def _report(progress: ReportProgress | None, stage: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(stage, done, total)
+
+
+def _named(progress: ReportProgress | None, name: str) -> ReportProgress | None:
     if progress is None:
         return None
     return lambda stage, done, total: progress(f"{stage} {name}", done, total)

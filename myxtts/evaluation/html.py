@@ -1,6 +1,6 @@
-"""One HTML page of an `Evaluation`: figures, and for each sentence recording, vocoded recording and synthesis side by side.
+"""One HTML page of an `Evaluation`: the metrics, and for each sentence recording, vocoded recording and synthesis side by side.
 
-Everything is inside the page (MP3 and PNG as base64), so that it can be sent, kept, and read without a network.
+Everything is inside the page (MP3 and PNG as base64), so that it can be sent, kept, and opened without a network.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from myxtts.audio.files import MP3_RATES, resample, write_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.evaluation.evaluate import Evaluation
 from myxtts.evaluation.judge import JudgedClip
-from myxtts.evaluation.report import COLUMNS, describe, summary_rows, write_text
+from myxtts.evaluation.report import SOURCE_TITLES, describe, summary_rows, write_report
 
 PICTURE_RANGE = (-9.0, 2.0)
-"""Natural log of magnitude at the darkest and the brightest colour: the same for all pictures, so that they can be compared."""
+"""Natural log of magnitude at the darkest and the brightest color: the same for all pictures, so that they can be compared."""
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
@@ -38,16 +38,16 @@ figcaption { font-size: .85rem; } .failed { color: #c22; font-weight: 600; } .id
 
 def write_page(evaluation: Evaluation, path: str | Path, title: str = "Evaluation of a voice") -> None:
     """Write the page as one file."""
-    write_text(path, render_page(evaluation, title))
+    write_report(path, render_page(evaluation, title))
 
 
 def render_page(evaluation: Evaluation, title: str) -> str:
-    """The whole page; of several seeds, the first is heard."""
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in ("", *COLUMNS))
+    """The whole page; of several seeds it plays the first."""
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in ("", *SOURCE_TITLES))
     rows = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in summary_rows(evaluation)
     )
-    sections = "\n".join(_render_sentence(evaluation, number) for number in range(len(evaluation.sentences)))
+    sections = "\n".join(_render_sentence(evaluation, index) for index in range(len(evaluation.sentences)))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
@@ -56,12 +56,12 @@ def render_page(evaluation: Evaluation, title: str) -> str:
     )
 
 
-def _render_sentence(evaluation: Evaluation, number: int) -> str:
-    sentence = evaluation.sentences[number]
+def _render_sentence(evaluation: Evaluation, index: int) -> str:
+    sentence = evaluation.sentences[index]
     clips = (
-        ("recording", evaluation.recordings[number]),
-        ("vocoded recording", evaluation.vocoded[number]),
-        ("synthesis", next(iter(evaluation.synthesised[number]), None)),
+        ("recording", evaluation.recordings[index]),
+        ("vocoded recording", evaluation.vocoded[index]),
+        ("synthesis", next(iter(evaluation.synthesized[index]), None)),
     )
     figures = "".join(_render_clip(name, clip, evaluation.mel) for name, clip in clips if clip is not None)
     return (
@@ -74,13 +74,14 @@ def _render_clip(name: str, clip: JudgedClip, mel: MelSpec) -> str:
     notes = [name]
     if clip.errors is not None:
         notes.append(f"{100 * clip.errors.character_error:.0f} % of characters wrong")
-    if clip.dnsmos is not None:
-        notes.append(f"DNSMOS {clip.dnsmos:.2f}")
+    for metric, title in (("dnsmos", "DNSMOS"), ("pesq", "PESQ")):
+        if metric in clip.ratios:
+            notes.append(f"{title} {clip.ratios[metric].value:.2f}")
     caption = html.escape(", ".join(notes))
     if clip.failure is not None:
         caption += f' <span class="failed">failed: {html.escape(clip.failure)}</span>'
     if clip.heard is not None:
-        caption += f"<br>heard: <q>{html.escape(clip.heard)}</q>"
+        caption += f"<br>recognized: <q>{html.escape(clip.heard)}</q>"
     sound = ""
     if len(clip.samples):
         sound = (
@@ -92,7 +93,7 @@ def _render_clip(name: str, clip: JudgedClip, mel: MelSpec) -> str:
 
 
 def _picture(samples: np.ndarray, mel: MelSpec) -> bytes:
-    """PNG of the mel spectrogram, one pixel a frame and a band, low bands at the bottom."""
+    """PNG of the mel spectrogram, one pixel per frame and band, low bands at the bottom."""
     if len(samples) < mel.n_fft:
         samples = np.pad(samples, (0, mel.n_fft - len(samples)))
     low, high = PICTURE_RANGE

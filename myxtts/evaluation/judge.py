@@ -1,128 +1,60 @@
-"""Everything that is measured on clips, whoever made them: clips with their sentences in, judged clips out, in the same order.
+"""Measures clips by the chosen metrics: recordings, vocoded recordings and synthesized clips in the same way.
 
-Recordings, vocoded recordings and synthesised clips pass through the same judge, at the same level, so that their figures can be
-compared. A judge loads the models of its metrics when it is made and can be used many times.
+`load_judge` loads the models of the metrics once; the judge can then be used for many clips.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from myxtts.audio.files import level_loudness
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.metrics import (
-    Distortion,
-    ErrorCount,
-    NaturalnessJudge,
-    SpeakerEncoder,
-    count_errors,
-    find_failure,
-    measure_distortion,
-    speaker_similarities,
-)
-from myxtts.evaluation.recognizers import PocketsphinxRecogniser, Recogniser
+from myxtts.evaluation.distortion import compare_with_recording
+from myxtts.evaluation.estimates import Ratio, RatioRows
+from myxtts.evaluation.failed_sentences import find_failure
+from myxtts.evaluation.packages import METRIC_NAMES, check_packages
+from myxtts.evaluation.quality import NaturalnessJudge, measure_pesq
+from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.sentence_sets import Sentence
+from myxtts.evaluation.similarity import SpeakerEmbedder, speaker_similarities
+from myxtts.evaluation.text_errors import ErrorCount, count_errors
 from myxtts.runtime.machine import usable_cores
 
-# MERGED: Figures with their uncertainty: sums per sentence in, one value with a 95 % interval out. Plain NumPy.
-#
-# Every figure is one sum over one count (edits over characters, seconds over seconds, scores over clips). The interval comes from
-# drawing sentences with replacement: the voice would have been measured on other sentences just as well.
-
-BOOTSTRAP_DRAWS = 2000
-INTERVAL_PERCENT = (2.5, 97.5)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured value, and the interval that holds it in 95 of 100 draws of sentences."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one clip adds to a figure: a sum and what it is divided by."""
-
-    part: float
-    whole: float = 1.0
-
-
-def measure(shares: Sequence[Sequence[Share | None]]) -> Figure | None:
-    """The figure over sentences; each sentence brings the shares of its clips (one for each seed). None if nothing was measured.
-
-    Clips that could not be measured (None) are left out of both sums. Draws are the same in every call.
-    """
-    parts = np.array([sum(share.part for share in each if share is not None) for each in shares], np.float64)
-    wholes = np.array([sum(share.whole for share in each if share is not None) for each in shares], np.float64)
-    if wholes.sum() <= 0.0:
-        return None
-    drawn = np.random.default_rng(0).integers(0, len(parts), (BOOTSTRAP_DRAWS, len(parts)))
-    whole_sums = wholes[drawn].sum(axis=1)
-    values = parts[drawn].sum(axis=1)[whole_sums > 0] / whole_sums[whole_sums > 0]
-    low, high = np.percentile(values, INTERVAL_PERCENT)
-    return Figure(float(parts.sum() / wholes.sum()), float(low), float(high))
-
-
-METRICS = ("cer", "wer", "similarity", "dnsmos", "mcd", "duration_error", "failed", "rtf")
-HEARD_LANGUAGES = ("en",)
-"""What the default recogniser understands."""
-JUDGED_LEVEL_DB = -23.0
-"""Level at which DNSMOS is shown every clip: it would take a soft clip for a bad one."""
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many clips are done, and of how many."""
+ReportProgress = Callable[[str, int, int], None]
+"""Called with the stage, how many clips are done, and of how many."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedClip:
-    """One clip (samples at the voice's rate) and what was measured on it; None where a metric was not asked for."""
+    """One clip and what was measured on it; None where a metric was not asked for."""
 
     samples: np.ndarray
+    """float32 (samples,) at the voice's sample rate."""
     heard: str | None = None
+    """The recognizer's text."""
     errors: ErrorCount | None = None
     embedding: np.ndarray | None = None
-    dnsmos: float | None = None
-    distortion: Distortion | None = None
     failure: str | None = None
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    """By metric, for those that need this clip and its recording only."""
 
 
+ClipRows = Sequence[Sequence[JudgedClip | None]]
+"""One row per sentence, one entry per clip (seed); None where there is no clip."""
+
+
+@dataclass(frozen=True, eq=False)
 class Judge:
-    """Measures clips by the chosen metrics."""
+    """The loaded models of the chosen metrics."""
 
-    def __init__(self, metrics: Sequence[str] = METRICS, recogniser: Recogniser | None = None):
-        unknown = [name for name in metrics if name not in METRICS]
-        if unknown or not metrics:
-            raise EvaluationError(
-                f"Unknown metrics. Received: {', '.join(metrics) or 'none'}. Expected some of: {', '.join(METRICS)}."
-            )
-        self.metrics = tuple(name for name in METRICS if name in metrics)
-        self.recogniser: Recogniser | None = None
-        self._understands: tuple[str, ...] | None = None
-        if {"cer", "wer"} & set(metrics):
-            self.recogniser = recogniser or PocketsphinxRecogniser()
-            if isinstance(self.recogniser, PocketsphinxRecogniser):
-                self._understands = HEARD_LANGUAGES
-        self._encoder = SpeakerEncoder() if "similarity" in metrics else None
-        self._naturalness = NaturalnessJudge() if "dnsmos" in metrics else None
-
-    def check_languages(self, sentences: Sequence[Sentence]) -> None:
-        """Raise for sentences in a language that the recogniser does not know: it would hear something, and be wrong."""
-        if self._understands is None:
-            return
-        foreign = sorted({each.language for each in sentences if each.language.split("-")[0] not in self._understands})
-        if foreign:
-            raise EvaluationError(
-                f"The default recogniser hears English only. Received sentences in: {', '.join(foreign)}. "
-                "Try --recogniser-command with a recogniser of that language, or leave out the metrics cer and wer."
-            )
+    metrics: tuple[str, ...]
+    recognizer: Recognizer | None
+    embedder: SpeakerEmbedder | None
+    naturalness: NaturalnessJudge | None
 
     def judge(
         self,
@@ -131,120 +63,126 @@ class Judge:
         recordings: Sequence[np.ndarray | None],
         mel: MelSpec,
         characters_per_second: float,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
+        are_copies: bool = False,
     ) -> list[JudgedClip]:
-        """Measure clips (float32 at the mel's rate); `sentences` and `recordings` (or None) stand in the same order."""
+        """Measure clips, in the same order as their sentences and recordings.
 
-        def tell(stage: str, done: int) -> None:
+        Args:
+            clips: float32 (samples,) each, at the mel's sample rate.
+            sentences: what was to be spoken.
+            recordings: of the same sentences; None where there is none.
+            mel: the voice's mel.
+            characters_per_second: the speaking rate that is expected.
+            progress: called after every clip.
+            are_copies: the clips are copies of the recordings, moment by moment, so that PESQ applies.
+        """
+
+        def report(stage: str, done: int) -> None:
             if progress is not None:
                 progress(stage, done, len(clips))
 
         judged = [JudgedClip(np.nan_to_num(np.asarray(samples, np.float32))) for samples in clips]
-        if self.recogniser is not None:
-            heard = self.recogniser.recognise(
-                [each.samples for each in judged], mel.sample_rate, lambda done: tell("hearing", done)
+        if self.recognizer is not None:
+            report("recognizing", 0)
+            heard = self.recognizer.recognize(
+                [each.samples for each in judged],
+                mel.sample_rate,
+                [sentence.language for sentence in sentences],
+                lambda done: report("recognizing", done),
             )
             judged = [
                 replace(each, heard=text, errors=count_errors(sentence.text, text, sentence.language))
                 for each, text, sentence in zip(judged, heard, sentences, strict=True)
             ]
 
-        def measure(number: int) -> JudgedClip:
-            sentence, recording = sentences[number], recordings[number]
-            return self._measure(judged[number], clips[number], sentence, recording, mel, characters_per_second)
+        def measure(index: int) -> JudgedClip:
+            clip, sentence, recording = judged[index], sentences[index], recordings[index]
+            ratios = _text_ratios(clip.errors) | self._sound_ratios(clip.samples, recording, mel, are_copies)
+            if self.embedder is not None:
+                clip = replace(clip, embedding=self.embedder.embed(clip.samples, mel.sample_rate))
+            if "failed" in self.metrics:
+                failure = find_failure(
+                    clips[index], mel.sample_rate, sentence.text, sentence.language, clip.errors, characters_per_second
+                )
+                clip = replace(clip, failure=failure)
+                ratios["failed"] = Ratio(float(failure is not None))
+            return replace(clip, ratios=ratios)
 
         measured = []
         with ThreadPoolExecutor(usable_cores()) as pool:
             for clip in pool.map(measure, range(len(clips))):
                 measured.append(clip)
-                tell("measuring", len(measured))
+                report("measuring", len(measured))
         return measured
 
-    def _measure(
-        self,
-        clip: JudgedClip,
-        original: np.ndarray,
-        sentence: Sentence,
-        recording: np.ndarray | None,
-        mel: MelSpec,
-        characters_per_second: float,
-    ) -> JudgedClip:
-        rate = mel.sample_rate
-        if self._encoder is not None:
-            clip = replace(clip, embedding=self._encoder.embed(clip.samples, rate))
-        if self._naturalness is not None:
-            levelled = level_loudness(clip.samples, rate, JUDGED_LEVEL_DB) if len(clip.samples) else clip.samples
-            clip = replace(clip, dnsmos=self._naturalness.score(levelled, rate))
-        if recording is not None and {"mcd", "duration_error"} & set(self.metrics):
-            clip = replace(clip, distortion=measure_distortion(clip.samples, recording, mel))
-        if "failed" in self.metrics:
-            failure = find_failure(original, rate, sentence.text, sentence.language, clip.errors, characters_per_second)
-            clip = replace(clip, failure=failure)
-        return clip
+    def _sound_ratios(
+        self, samples: np.ndarray, recording: np.ndarray | None, mel: MelSpec, are_copies: bool
+    ) -> dict[str, Ratio]:
+        ratios: dict[str, Ratio] = {}
+        if self.naturalness is not None:
+            ratios["dnsmos"] = Ratio(self.naturalness.score(samples, mel.sample_rate))
+        if recording is None:
+            return ratios
+        ratios.update(compare_with_recording(samples, recording, mel, self.metrics))
+        if are_copies and "pesq" in self.metrics:
+            pesq = measure_pesq(samples, recording, mel.sample_rate)
+            if pesq is not None:
+                ratios["pesq"] = Ratio(pesq)
+        return ratios
 
 
-# MERGED: What each judged clip adds to each figure: judged clips in, sums and counts by key out. Plain functions.
-#
-# Rows are sentences; a row holds the clips of one sentence (one for each seed), or None where there is no clip.
+def _text_ratios(errors: ErrorCount | None) -> dict[str, Ratio]:
+    if errors is None:
+        return {}
+    return {
+        "cer": Ratio(errors.character_edits, errors.characters),
+        "wer": Ratio(errors.word_edits, errors.words),
+    }
 
-ClipRows = Sequence[Sequence[JudgedClip | None]]
-ShareRows = list[list[Share | None]]
+
+def load_judge(
+    metrics: Sequence[str], recognizer: Recognizer | None = None, languages: Collection[str] = ("en",)
+) -> Judge:
+    """Load the models of these metrics.
+
+    Args:
+        metrics: some of `METRIC_NAMES`.
+        recognizer: for `cer` and `wer`; None takes the default for `languages`.
+        languages: of the sentences.
+    """
+    unknown = [name for name in metrics if name not in METRIC_NAMES]
+    if unknown or not metrics:
+        raise EvaluationError(
+            f"Unknown metrics. Received: {', '.join(metrics) or 'none'}. Expected some of: {', '.join(METRIC_NAMES)}."
+        )
+    check_packages(metrics)
+    is_recognized = bool({"cer", "wer"} & set(metrics))
+    return Judge(
+        metrics=tuple(name for name in METRIC_NAMES if name in metrics),
+        recognizer=(recognizer or open_recognizer(None, languages)) if is_recognized else None,
+        embedder=SpeakerEmbedder.load() if "similarity" in metrics else None,
+        naturalness=NaturalnessJudge.load() if "dnsmos" in metrics else None,
+    )
 
 
-def clip_shares(
+def clip_ratios(
     clips: ClipRows, recordings: Sequence[JudgedClip | None], speakers: Sequence[str], metrics: Sequence[str]
-) -> dict[str, ShareRows]:
-    """Shares by key, for those metrics that are measured on clips; `recordings` and `speakers` have one entry a sentence."""
-    shares = {
-        key: [[None if clip is None else read(clip) for clip in row] for row in clips]
-        for key, read in _READERS.items()
-        if key in metrics
+) -> dict[str, RatioRows]:
+    """Ratios by metric, for those that are measured on clips; `recordings` and `speakers` have one entry per sentence."""
+    ratios: dict[str, RatioRows] = {
+        metric: [[None if clip is None else clip.ratios.get(metric) for clip in row] for row in clips]
+        for metric in metrics
+        if metric not in ("similarity", "rtf")
     }
     if "similarity" in metrics:
-        shares["similarity"] = _similarity_shares(clips, recordings, speakers)
-    return shares
+        ratios["similarity"] = _similarity_ratios(clips, recordings, speakers)
+    return ratios
 
 
-def _character_share(clip: JudgedClip) -> Share | None:
-    return None if clip.errors is None else Share(clip.errors.character_edits, clip.errors.characters)
-
-
-def _word_share(clip: JudgedClip) -> Share | None:
-    return None if clip.errors is None else Share(clip.errors.word_edits, clip.errors.words)
-
-
-def _naturalness_share(clip: JudgedClip) -> Share | None:
-    return None if clip.dnsmos is None else Share(clip.dnsmos)
-
-
-def _distortion_share(clip: JudgedClip) -> Share | None:
-    if clip.distortion is None:
-        return None
-    return Share(clip.distortion.distance_sum_db, clip.distortion.aligned_frames)
-
-
-def _duration_share(clip: JudgedClip) -> Share | None:
-    if clip.distortion is None:
-        return None
-    recorded_seconds = clip.distortion.recorded_seconds
-    return Share(abs(clip.distortion.seconds - recorded_seconds), recorded_seconds)
-
-
-def _failure_share(clip: JudgedClip) -> Share:
-    return Share(float(clip.failure is not None))
-
-
-_READERS: Mapping[str, Callable[[JudgedClip], Share | None]] = {
-    "cer": _character_share,
-    "wer": _word_share,
-    "dnsmos": _naturalness_share,
-    "mcd": _distortion_share,
-    "duration_error": _duration_share,
-    "failed": _failure_share,
-}
-
-
-def _similarity_shares(clips: ClipRows, recordings: Sequence[JudgedClip | None], speakers: Sequence[str]) -> ShareRows:
+def _similarity_ratios(
+    clips: ClipRows, recordings: Sequence[JudgedClip | None], speakers: Sequence[str]
+) -> list[list[Ratio | None]]:
     recorded = [None if clip is None else clip.embedding for clip in recordings]
     columns = []
     for column in zip(*clips, strict=True):
@@ -252,7 +190,7 @@ def _similarity_shares(clips: ClipRows, recordings: Sequence[JudgedClip | None],
         similarities = speaker_similarities(embeddings, recorded, speakers)
         columns.append(
             [
-                None if clip is None or similarity is None else Share(similarity)
+                None if clip is None or similarity is None else Ratio(similarity)
                 for clip, similarity in zip(column, similarities, strict=True)
             ]
         )

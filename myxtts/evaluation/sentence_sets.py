@@ -1,4 +1,4 @@
-"""What a voice is measured on: utterances of a corpus or a list of texts, and whether the voice was trained on them."""
+"""The sentences that a voice is measured on: from a corpus or a text file, and whether the voice was trained on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.corpus.manifest import Utterance
+from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
@@ -16,7 +16,7 @@ LARGEST_LIST_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence to be spoken, and where it was recorded, if it was."""
+    """A sentence to be spoken, and its recording, if there is one."""
 
     id: str
     text: str
@@ -43,13 +43,13 @@ def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ..
     texts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not texts:
         raise EvaluationError(f"The list of sentences is empty: {path}. Expected one sentence per line.")
-    return tuple(Sentence(f"{number:03d}", text, language) for number, text in enumerate(texts, start=1))
+    return tuple(Sentence(f"{index:03d}", text, language) for index, text in enumerate(texts, start=1))
 
 
 def choose_held_out(
     everything: Sequence[Sentence], own_split: Sequence[Sentence], split: TrainingSplit | None
 ) -> tuple[Sentence, ...]:
-    """The clips of a corpus that training held out; if it is not the corpus of the training, its own held-out ones."""
+    """The clips of a corpus that training held out; in another corpus, the held-out clips of its own split."""
     recorded = [each for each in everything if split is not None and split.was_held_out(each.id, each.text)]
     return tuple(recorded or own_split)
 
@@ -62,9 +62,9 @@ def trained_sentences(sentences: Sequence[Sentence], split: TrainingSplit | None
 
 
 def training_notice(sentences: Sequence[Sentence], split: TrainingSplit | None) -> str:
-    """One line about sentences that the voice was trained on; empty if there are none. An error if there are no others.
+    """One line about sentences that the voice was trained on, empty if there are none; raises if there are no others.
 
-    Held-out clips may share their text with training clips (several speakers read the same): that is named, not refused.
+    Held-out clips may share their text with training clips (several speakers read the same): that is reported, not an error.
     """
     trained = trained_sentences(sentences, split)
     if split is None or trained is None:
@@ -74,7 +74,7 @@ def training_notice(sentences: Sequence[Sentence], split: TrainingSplit | None) 
         )
     if len(trained) == len(sentences) and not any(split.was_held_out(each.id, each.text) for each in sentences):
         raise EvaluationError(
-            f"The voice was trained on all of these {len(sentences)} sentences, so they cannot tell how well it speaks. "
+            f"The voice was trained on all of these {len(sentences)} sentences, so they do not show how well it speaks. "
             "Try other --data, or `--sentences everyday`."
         )
     if trained:

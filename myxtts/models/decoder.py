@@ -1,10 +1,13 @@
-"""The flow-matching decoder: noisy mel + text features → the velocity that carries noise to speech.
+"""The decoder: velocity of the flow from noise to mel (conditional flow matching, arXiv 2210.02747), as in Matcha-TTS.
 
-Dense dilated convolutions at frame rate, nothing strided: on a CPU they run at the speed of a large matrix product, and a clip's
-neighbours in a packed row stay out of reach.
+Matcha-TTS (arXiv 2309.03199) and P-Flow (NeurIPS 2023) condition such a decoder on the aligned text. Here it is a stack of dense
+dilated convolutions at frame rate, nothing strided: on a CPU they run at the speed of a large matrix product, and with the gaps
+of a packed row no convolution reaches from one clip into another.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -13,11 +16,19 @@ from myxtts.models.layers import FrameNorm, MaskedConv1D
 from myxtts.models.layout import RowLayout
 
 TIME_CHANNELS = 64
+"""Channels of the embedded flow time and of the condition of a clip. Chosen; not measured."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
 class FlowBlock(keras.layers.Layer):
-    """Norm modulated by the clip's condition, dilated convolution, projection, added back."""
+    """Residual block: norm scaled and shifted by the clip's condition, dilated convolution, projection.
+
+    Modulation and projection start at zero (adaLN-Zero of DiT, arXiv 2212.09748), so that a new block is the identity.
+
+    Args:
+        dilation: of the convolution.
+        dropout: fraction of the channels that is dropped for a whole clip.
+    """
 
     def __init__(self, dilation: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
@@ -38,8 +49,8 @@ class FlowBlock(keras.layers.Layer):
         self.narrow.build((*input_shape[:-1], 2 * channels))
 
     def call(self, values, condition, layout: RowLayout, randomness):
-        # All that can be is computed for each clip, not for each frame; spreading is also the mask, and a channel is dropped
-        # for a whole clip.
+        """`values` (rows, frames, channels) and `condition` (rows, slots, TIME_CHANNELS) to (rows, frames, channels)."""
+        # Gain and shift are computed per clip, not per frame; spreading them over the frames is also the mask.
         gain, shift = tf.split(self.modulation(condition), 2, axis=-1)
         gain = (1 + gain) * tf.cast(self.norm.scale, gain.dtype)
         gain, shift = randomness.dropout_per_clip(self.path, (gain, shift), self.dropout)
@@ -52,10 +63,18 @@ class FlowBlock(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("myxtts")
 class FlowDecoder(keras.layers.Layer):
-    """Velocity (rows, frames, n_mels) at a flow time of each clip."""
+    """Velocity (rows, frames, n_mels) at the flow time of each clip.
+
+    Args:
+        n_mels: bands of the mel.
+        channels: width of the blocks.
+        layers: number of blocks.
+        dilations: of the blocks' convolutions, repeated cyclically.
+        dropout: of each block.
+    """
 
     def __init__(self, n_mels: int, channels: int, layers: int, dilations: tuple[int, ...], dropout: float, **kwargs):
-        # Flow time stays float32 in mixed precision: its sines need more digits than half a float has.
+        # The flow time stays float32 in mixed precision: its sines need more digits than float16 has.
         super().__init__(autocast=False, **kwargs)
         self.n_mels = n_mels
         self.channels = channels
@@ -73,8 +92,8 @@ class FlowDecoder(keras.layers.Layer):
         self.time_hidden = keras.layers.Dense(TIME_CHANNELS, activation="silu", dtype=policy, name="time_hidden")
         self.time_hidden.build((None, None, TIME_CHANNELS))
         self.blocks = [
-            FlowBlock(self.dilations[number % len(self.dilations)], self.dropout, dtype=policy, name=f"block_{number}")
-            for number in range(self.layers)
+            FlowBlock(self.dilations[index % len(self.dilations)], self.dropout, dtype=policy, name=f"block_{index}")
+            for index in range(self.layers)
         ]
         for block in self.blocks:
             block.build(features)
@@ -86,11 +105,30 @@ class FlowDecoder(keras.layers.Layer):
         self.output_projection.build(features)
 
     def project_text(self, text_features):
-        """The part of the input that is the same at every flow time, so that sampling computes it once."""
+        """The part of the input that is the same at every flow time, computed once when sampling.
+
+        Args:
+            text_features: (rows, frames, text_channels + n_mels), text features and means of each frame.
+
+        Returns:
+            (rows, frames, channels).
+        """
         return self.text_projection(text_features)
 
     def call(self, projected_text, noisy, time, condition, layout: RowLayout, randomness):
-        """`noisy` (rows, frames, n_mels), `time` (rows, slots) in [0, 1], `condition` (rows, slots, TIME_CHANNELS)."""
+        """The velocity at a flow time.
+
+        Args:
+            projected_text: result of `project_text`.
+            noisy: (rows, frames, n_mels), the point of the flow.
+            time: (rows, slots), in [0, 1].
+            condition: (rows, slots, TIME_CHANNELS), speaker and language of each clip.
+            layout: where the clips are in the rows.
+            randomness: source of the dropout.
+
+        Returns:
+            float32 (rows, frames, n_mels), 0 outside clips.
+        """
         values = self.noisy_projection(noisy) + projected_text
         embedded = self.time_hidden(time_features(time)) + tf.cast(condition, values.dtype)
         for block in self.blocks:
@@ -102,8 +140,8 @@ class FlowDecoder(keras.layers.Layer):
         return super().get_config() | {name: getattr(self, name) for name in own} | {"dilations": list(self.dilations)}
 
 
-def time_features(time: tf.Tensor) -> tf.Tensor:
-    """Sines and cosines of a flow time: (rows, slots) → (rows, slots, TIME_CHANNELS)."""
+def time_features(time: Any) -> tf.Tensor:
+    """Sines and cosines of a flow time: (rows, slots) → (rows, slots, TIME_CHANNELS), at frequencies from 1 to 1000."""
     frequencies = 1000.0 ** (tf.range(TIME_CHANNELS // 2, dtype=tf.float32) / (TIME_CHANNELS // 2))
     angles = time[..., tf.newaxis] * frequencies
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)

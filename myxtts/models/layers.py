@@ -1,142 +1,55 @@
-"""Layers that see clips and never padding: convolutions mask their input, attention stays within a clip, norms are per frame."""
+"""Layers that ignore padding: convolutions mask their input, attention stays within a clip, norms are per position.
+
+Some parts are compiled by XLA on every device, also where the step as a whole is not (`compiled_by_xla`).
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from myxtts.models.convolution import convolve
 from myxtts.models.layout import RowLayout
 
-# MERGED: Parts of a step that XLA compiles on every device, also where the step as a whole is not compiled.
-
-_is_allowed = True
+_is_xla_allowed = True
 
 
 def allow_xla(is_allowed: bool) -> None:
-    """Whether functions that are traced from now on in this process are compiled; else TensorFlow runs them as graphs."""
-    global _is_allowed
-    _is_allowed = is_allowed
+    """Choose whether functions that are traced from now on in this process are compiled; otherwise they run as plain graphs."""
+    global _is_xla_allowed
+    _is_xla_allowed = is_allowed
 
 
 def compiled_by_xla(function: Callable) -> Callable:
     """Compile a function of tensors, once for each set of static shapes, where XLA is allowed.
 
-    Calls the concrete function of the shapes. A call of the traced function would do the same, and TensorFlow would accuse a
-    network whose layers have five widths of retracing.
+    Calls the concrete function of the shapes. Calling the traced function would give the same result, but TensorFlow would
+    warn of retracing in a network whose layers have five widths.
     """
     compiled = tf.function(function, jit_compile=True, autograph=False)
     plain = tf.function(function, autograph=False)
 
     @functools.wraps(function)
     def call(*tensors):
-        traced = compiled if _is_allowed else plain
+        traced = compiled if _is_xla_allowed else plain
         return traced.get_concrete_function(*tensors)(*tensors)
 
     return call
 
 
-# MERGED: Dilated convolution over time, on every processor.
-#
-# TensorFlow has a gradient for dilated convolutions on GPUs, under XLA and in oneDNN. Its own CPU kernels have none ("Current CPU
-# implementations do not yet support dilation rates larger than 1"), and TensorFlow switches oneDNN on by itself only for
-# processors with AVX512-VNNI, AVX-VNNI or AMX. `import myxtts` therefore asks for oneDNN; where it is missing or off (ARM,
-# `TF_ENABLE_ONEDNN_OPTS=0`, TensorFlow imported first), the same convolution is one matrix product over shifted copies of its
-# input. Measured on two AVX2 cores, (5, 800, 192) → 384 channels, kernel 3, forward and backward: oneDNN 32 ms, the product 34 ms
-# without oneDNN and 37 ms with it; three products and TensorFlow's own gradient 50 ms; folding the dilation into the batch 39 ms.
-
-NATIVE = "native"
-"""TensorFlow's convolution: oneDNN, cuDNN."""
-MATMUL = "matmul"
-"""One matrix product over shifted copies: runs wherever a matrix product does."""
-
-DESCRIPTIONS = {
-    NATIVE: "native (TensorFlow's own)",
-    MATMUL: "matmul (TensorFlow has no gradient of a dilated convolution here: oneDNN is off or missing)",
-}
-
-
-@functools.cache
-def convolution_path() -> str:
-    """How this process convolves: `NATIVE` if the gradient of a small dilated convolution runs on its device, else `MATMUL`.
-
-    The answer depends on the processor, on TensorFlow's build and on the environment that it was imported with, none of which
-    changes during a process.
-    """
-    values, kernel, upstream = (1, 1, 8, 4), (1, 3, 4, 2), (1, 1, 8, 2)  # conv1d is a conv2d of height 1
-    settings = {"strides": (1, 1, 1, 1), "padding": "SAME", "dilations": (1, 1, 2, 1)}
-    with tf.init_scope():  # also when the first layer asks while it is being traced; a tape would not record here
-        try:
-            tf.raw_ops.Conv2DBackpropInput(
-                input_sizes=values, filter=tf.ones(kernel), out_backprop=tf.ones(upstream), **settings
-            )
-            tf.raw_ops.Conv2DBackpropFilter(
-                input=tf.ones(values), filter_sizes=kernel, out_backprop=tf.ones(upstream), **settings
-            )
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError):
-            return MATMUL
-    return NATIVE
-
-
-def convolve(values: tf.Tensor, kernel: tf.Tensor, dilation: int) -> tf.Tensor:
-    """Convolution over time with zeros beyond both ends.
-
-    Args:
-        values: (rows, size, channels).
-        kernel: (kernel_size, channels, filters), kernel_size odd.
-        dilation: positions between two taps of the kernel.
-
-    Returns:
-        (rows, size, filters).
-    """
-    if convolution_path() == NATIVE:
-        return _convolve_native(values, kernel, dilation)
-    return convolve_by_matmul(values, kernel, dilation)
-
-
-def _convolve_native(values: tf.Tensor, kernel: tf.Tensor, dilation: int) -> tf.Tensor:
-    return tf.nn.conv1d(values, kernel, stride=1, padding="SAME", dilations=dilation)
-
-
-def convolve_by_matmul(values: tf.Tensor, kernel: tf.Tensor, dilation: int) -> tf.Tensor:
-    """`convolve` as one matrix product. Its gradient is written out: TensorFlow's own takes half as long again."""
-    taps, channels, filters = kernel.shape
-
-    @tf.custom_gradient
-    def product(values: tf.Tensor, kernel: tf.Tensor):
-        rows, size = tf.unstack(tf.shape(values)[:2])
-        stacked = tf.reshape(tf.concat(_shifted(values, taps, dilation), axis=-1), (-1, taps * channels))
-        weights = tf.reshape(kernel, (taps * channels, filters))
-
-        def gradient(upstream: tf.Tensor):
-            upstream = tf.reshape(upstream, (-1, filters))
-            of_stacked = tf.reshape(tf.matmul(upstream, weights, transpose_b=True), (rows, size, taps, channels))
-            # What tap number k took from k shifts to the left goes back there: the taps in reverse order.
-            of_taps = tf.unstack(of_stacked, axis=2)
-            of_values = tf.add_n([_shifted(of_tap, taps, dilation)[-1 - tap] for tap, of_tap in enumerate(of_taps)])
-            of_kernel = tf.reshape(tf.matmul(stacked, upstream, transpose_a=True), (taps, channels, filters))
-            return of_values, of_kernel
-
-        return tf.reshape(tf.matmul(stacked, weights), (rows, size, filters)), gradient
-
-    result = product(values, kernel)
-    return tf.ensure_shape(result, (*values.shape[:2], filters))
-
-
-def _shifted(values: tf.Tensor, taps: int, dilation: int) -> list[tf.Tensor]:
-    """What each tap of the kernel sees at each position: `taps` tensors of the shape of `values`."""
-    reach = dilation * (taps // 2)
-    padded = tf.pad(values, ((0, 0), (reach, reach), (0, 0)))
-    ends = [-dilation * (taps - 1 - tap) or None for tap in range(taps)]
-    return [padded[:, tap * dilation : end] for tap, end in enumerate(ends)]
-
-
 @keras.saving.register_keras_serializable("myxtts")
 class FrameNorm(keras.layers.Layer):
-    """RMS normalisation over the channels of each position; a norm over time would see the padding."""
+    """RMSNorm over the channels of each position (Zhang and Sennrich, arXiv 1910.07467); a norm over time would see the padding.
+
+    Args:
+        epsilon: added to the mean square.
+
+    Call with values (rows, size, channels); the result has the same shape.
+    """
 
     def __init__(self, epsilon: float = 1e-5, **kwargs):
         super().__init__(**kwargs)
@@ -146,11 +59,11 @@ class FrameNorm(keras.layers.Layer):
         self.scale = self.add_weight(name="scale", shape=(input_shape[-1],), initializer="ones")
 
     def call(self, values, keep=None):
-        """With `keep` (rows, size, 1), 1 on clips, the output is 0 elsewhere, at no cost."""
+        """Normalize `values`; with `keep` (rows, size, 1), 1 on clips, the result is 0 elsewhere, at no cost."""
         return self.unscaled(values, keep) * tf.cast(self.scale, values.dtype)
 
     def unscaled(self, values, keep=None):
-        """The norm without its scale, for who multiplies by something anyway."""
+        """The norm without its learned scale, for callers that fold the scale into another factor."""
         wide = tf.cast(values, tf.float32)
         inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True) + self.epsilon)
         if keep is not None:
@@ -163,7 +76,13 @@ class FrameNorm(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("myxtts")
 class MaskedConv1D(keras.layers.Layer):
-    """SiLU of a convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters)."""
+    """SiLU of a convolution over time whose input is masked: (rows, size, channels) → (rows, size, filters).
+
+    Args:
+        filters: channels of the result.
+        kernel_size: taps, odd.
+        dilation: positions between two taps.
+    """
 
     def __init__(self, filters: int, kernel_size: int = 3, dilation: int = 1, **kwargs):
         super().__init__(**kwargs)
@@ -177,9 +96,9 @@ class MaskedConv1D(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(self.filters,), initializer="zeros")
 
     def call(self, values, keep=None):
-        """`keep` (rows, size, 1) is 1 on clips; None says that `values` are 0 elsewhere already.
+        """Convolve `values` (rows, size, channels), which are first set to 0 where `keep` (rows, size, 1) is 0.
 
-        (Not called mask: Keras has a meaning of its own for that name.)
+        Without `keep`, `values` must already be 0 outside clips. (The name `mask` has another meaning in Keras.)
         """
         if keep is not None:
             values *= tf.cast(keep, values.dtype)
@@ -192,8 +111,8 @@ class MaskedConv1D(keras.layers.Layer):
 
 
 @tf.custom_gradient
-def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """SiLU of values + bias. Its gradient is compiled by XLA on every device: one pass over memory instead of seven."""
+def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> Any:
+    """SiLU of values + bias. Its gradient is compiled by XLA on every device: memory is read once instead of seven times."""
     biased = tf.nn.bias_add(values, bias)
     gate = tf.sigmoid(biased)
 
@@ -210,17 +129,23 @@ def _silu_gradient(biased, gate, upstream):
 
 
 class AttentionContext(NamedTuple):
-    """What the attention of every layer over the same rows shares."""
+    """Tensors shared by all attention layers over the same rows."""
 
     cosine: tf.Tensor
-    """(rows, 1, size, half of a head's channels), of the rotary position encoding; positions restart at each clip."""
+    """(rows, 1, size, head_channels / 2): rotary position embedding; positions restart at each clip."""
     sine: tf.Tensor
+    """The same shape."""
     bias: tf.Tensor
-    """(rows, 1, size, size): 0 within a clip, -1e9 elsewhere. Finite: a row of padding sees nothing, and must not be NaN."""
+    """(rows, 1, size, size): 0 within a clip, -1e9 elsewhere. Finite, so that the softmax of a padding position is not NaN."""
 
 
 def attention_context(layout: RowLayout, head_channels: int) -> AttentionContext:
-    """Computed once for all layers."""
+    """The context of a layout, computed once for all layers.
+
+    Args:
+        layout: where the clips are in the rows.
+        head_channels: channels of one attention head, even.
+    """
     frequencies = 10000.0 ** (-2 * tf.range(head_channels // 2, dtype=tf.float32) / head_channels)
     angles = tf.cast(layout.positions, tf.float32)[:, tf.newaxis, :, tf.newaxis] * frequencies
     bias = tf.where(layout.same_clip(layout)[:, tf.newaxis], 0.0, -1e9)
@@ -229,10 +154,16 @@ def attention_context(layout: RowLayout, head_channels: int) -> AttentionContext
 
 @keras.saving.register_keras_serializable("myxtts")
 class ClipAttention(keras.layers.Layer):
-    """Multi-head self-attention within each clip, with rotary positions."""
+    """Multi-head self-attention within each clip, with rotary position embedding (RoFormer, arXiv 2104.09864).
+
+    Args:
+        heads: attention heads; the channels must be a multiple of twice this number.
+
+    Call with values (rows, size, channels) and the `AttentionContext` of the rows; the result has the shape of the values.
+    """
 
     def __init__(self, heads: int, **kwargs):
-        super().__init__(autocast=False, **kwargs)  # the context stays float32: -1e9 is infinite in half a float
+        super().__init__(autocast=False, **kwargs)  # the context stays float32: -1e9 is infinite in float16
         self.heads = heads
 
     def build(self, input_shape):
@@ -264,7 +195,7 @@ class ClipAttention(keras.layers.Layer):
 
 
 def rotate(values: tf.Tensor, cosine: tf.Tensor, sine: tf.Tensor) -> tf.Tensor:
-    """Rotate pairs of channels (rows, heads, size, channels) by the angles of their positions."""
+    """Rotate pairs of channels of `values` (rows, heads, size, channels) by the angles of their positions."""
     first, second = tf.split(values, 2, axis=-1)
     cosine, sine = tf.cast(cosine, values.dtype), tf.cast(sine, values.dtype)
     return tf.concat([first * cosine - second * sine, first * sine + second * cosine], axis=-1)

@@ -1,18 +1,25 @@
-"""Where clips lie in the rows of a batch, as tensors that the layers use.
+"""Where clips are in the rows of a batch, as tensors: membership, masks and positions.
 
-In: starts and lengths (rows, slots) and a static row size. Out: membership, masks and positions. One clip a row and several
-clips a row are the same thing to everything that is built on this.
+A row holds one clip or several; the layers that use a `RowLayout` treat both alike.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
 
 class RowLayout:
-    """Membership of positions in clips, for rows of a static size."""
+    """Membership of positions in clips, for rows of a static size.
 
-    def __init__(self, starts: tf.Tensor, lengths: tf.Tensor, size: int):
+    Args:
+        starts: int32 (rows, slots), first position of each clip in its row.
+        lengths: int32 (rows, slots), positions of each clip, 0 for an empty slot.
+        size: positions of a row.
+    """
+
+    def __init__(self, starts: Any, lengths: Any, size: int):
         index = tf.range(size)[tf.newaxis, :, tf.newaxis]
         offsets = index - starts[:, tf.newaxis, :]
         is_member = (offsets >= 0) & (offsets < lengths[:, tf.newaxis, :])
@@ -21,7 +28,7 @@ class RowLayout:
         self.lengths = lengths
         self.membership = tf.cast(is_member, tf.float32)
         """(rows, size, slots): 1 where the position belongs to the slot's clip."""
-        self.mask = tf.reduce_sum(self.membership, axis=-1, keepdims=True)
+        self.mask: Any = tf.reduce_sum(self.membership, axis=-1, keepdims=True)
         """(rows, size, 1): 1 on clips, 0 on gaps and padding."""
         slots = tf.range(1, starts.shape[1] + 1)
         self.slots = tf.reduce_sum(tf.where(is_member, slots, 0), axis=-1) - 1
@@ -29,13 +36,13 @@ class RowLayout:
         self.positions = tf.reduce_sum(tf.where(is_member, offsets, 0), axis=-1)
         """int32 (rows, size): index within the clip."""
 
-    def spread(self, values: tf.Tensor) -> tf.Tensor:
+    def spread(self, values: Any) -> tf.Tensor:
         """(rows, slots, channels) → (rows, size, channels): each clip's vector at each of its positions, 0 elsewhere."""
-        if values.shape[1] == 1:  # one clip a row: a product with the mask, no matrix product
+        if values.shape[1] == 1:  # one clip per row: a product with the mask, no matrix product
             return values * tf.cast(self.mask, values.dtype)
         return tf.matmul(tf.cast(self.membership, values.dtype), values)
 
-    def spread_integers(self, values: tf.Tensor) -> tf.Tensor:
+    def spread_integers(self, values: Any) -> tf.Tensor:
         """int32 (rows, slots) → (rows, size), 0 outside clips."""
         return tf.reduce_sum(tf.cast(self.membership, tf.int32) * values[:, tf.newaxis, :], axis=-1)
 
@@ -45,16 +52,23 @@ class RowLayout:
 
     def same_clip(self, other: RowLayout) -> tf.Tensor:
         """bool (rows, size, other size): whether both positions belong to the same clip."""
-        others = tf.where(other.slots < 0, -2, other.slots)  # no clip is not the same clip
+        others = tf.where(other.slots < 0, -2, other.slots)  # two positions outside clips do not share one
         return self.slots[:, :, tf.newaxis] == others[:, tf.newaxis, :]
 
 
-def expand_with_blanks(
-    tokens: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor, blank: int
-) -> tuple[tf.Tensor, RowLayout]:
-    """Insert a blank before every symbol and after the last: (rows, T) → (rows, 2T + 1) with its layout.
+def expand_with_blanks(tokens: Any, starts: Any, lengths: Any, blank: int) -> tuple[tf.Tensor, RowLayout]:
+    """Insert a blank before every symbol and after the last.
 
     A clip of n symbols at s becomes 2n + 1 symbols at 2s; a gap of g ≥ 1 symbols becomes one of 2g - 1.
+
+    Args:
+        tokens: int32 (rows, T).
+        starts: int32 (rows, slots), first symbol of each clip.
+        lengths: int32 (rows, slots), symbols of each clip.
+        blank: the token to insert.
+
+    Returns:
+        The tokens int32 (rows, 2T + 1), 0 outside clips, and their layout.
     """
     size = 2 * tokens.shape[1] + 1
     layout = RowLayout(2 * starts, tf.where(lengths > 0, 2 * lengths + 1, 0), size)

@@ -1,4 +1,4 @@
-"""A reference recording's mel → one vector that tells who speaks."""
+"""Speaker encoder: the mel of a reference recording to one vector that describes the speaker."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import tensorflow as tf
 from myxtts.models.layers import FrameNorm, MaskedConv1D
 
 FRAMES_PER_STEP = 4
-"""Neighbouring frames are stacked: a speaker is known at 64 ms as well as at 16, for a quarter of the work."""
+"""Neighboring frames are stacked, which takes a quarter of the computation. Chosen; not measured."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
 class SpeakerEncoder(keras.layers.Layer):
-    """References (clips, frames, n_mels) → unit-scale vectors (clips, channels)."""
+    """References (clips, frames, n_mels) → speaker vectors (clips, channels), RMS-normalized.
+
+    Residual convolutions, then mean and deviation over time (statistics pooling, as in x-vectors, Snyder et al., 2018).
+
+    Args:
+        channels: of the layers and of the vectors.
+        layers: number of convolutions.
+    """
 
     def __init__(self, channels: int, layers: int = 3, **kwargs):
         super().__init__(**kwargs)
@@ -24,10 +31,10 @@ class SpeakerEncoder(keras.layers.Layer):
         features = (None, None, self.channels)
         self.stem = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="stem")
         self.stem.build((None, None, FRAMES_PER_STEP * input_shape[-1]))
-        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{number}") for number in range(self.layers)]
+        self.norms = [FrameNorm(dtype=self.dtype_policy, name=f"norm_{index}") for index in range(self.layers)]
         self.convolutions = [
-            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{number}")
-            for number in range(self.layers)
+            MaskedConv1D(self.channels, dtype=self.dtype_policy, name=f"convolution_{index}")
+            for index in range(self.layers)
         ]
         self.output_projection = keras.layers.Dense(self.channels, dtype=self.dtype_policy, name="output")
         self.output_norm = FrameNorm(dtype="float32", name="output_norm")

@@ -1,9 +1,10 @@
-"""What a network is made of: counts of the corpus and dimensions of the size. Plain numbers, saved with every voice."""
+"""The dimensions of a network: counts of the corpus and widths of the size. Plain numbers, saved with every voice."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from myxtts.config.config import DEFAULT_SIZE, ModelConfig
 from myxtts.errors import ConfigError
@@ -14,12 +15,12 @@ SIZES = {
     "normal": {"text_channels": 288, "text_layers": 6, "text_heads": 4, "decoder_channels": 384, "decoder_layers": 12},
     "big": {"text_channels": 448, "text_layers": 8, "text_heads": 8, "decoder_channels": 640, "decoder_layers": 12},
 }
-"""Dimensions of each size; a value given in `ModelConfig` wins."""
+"""Dimensions of each size; a value given in `ModelConfig` takes precedence. Chosen for 3, 10, 20 and 60 million parameters."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Everything that the shapes of the weights depend on."""
+    """Everything that the shapes of the weights depend on, and the dropout rates."""
 
     num_symbols: int
     num_languages: int
@@ -36,7 +37,7 @@ class ModelSpec:
     decoder_dropout: float = 0.0
     condition_dropout: float = 0.1
     decoder_dilations: tuple[int, ...] = (1, 2, 4)
-    """Cycled over the decoder's layers; the largest times the half-width of a kernel of 3 is what `gap_frames` must cover."""
+    """Repeated cyclically over the decoder's layers. `data.gap_frames` must be at least the largest (kernels have 3 taps)."""
 
     @property
     def has_speakers(self) -> bool:
@@ -45,7 +46,7 @@ class ModelSpec:
 
     @property
     def frame_reach(self) -> int:
-        """Frames that the widest single convolution looks to each side."""
+        """Frames that the widest single convolution reads to each side."""
         return max(self.decoder_dilations[: self.decoder_layers])
 
     @classmethod
@@ -55,7 +56,7 @@ class ModelSpec:
         """The spec of a configured size for a corpus; a `ConfigError` if its dimensions do not fit each other."""
         given = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
         size = DEFAULT_SIZE if config.size == "auto" else config.size
-        dimensions = SIZES[size] | {name: value for name, value in given.items() if name != "size"}
+        dimensions: dict[str, Any] = SIZES[size] | {name: value for name, value in given.items() if name != "size"}
         channels, heads = dimensions["text_channels"], dimensions["text_heads"]
         if channels % (2 * heads):
             suggested = -(-channels // (2 * heads)) * 2 * heads
@@ -73,10 +74,11 @@ class ModelSpec:
         )
 
     def to_dict(self) -> dict:
-        """JSON-able numbers."""
+        """Plain values for JSON."""
         return dataclasses.asdict(self) | {"decoder_dilations": list(self.decoder_dilations)}
 
     @classmethod
     def from_dict(cls, values: dict) -> ModelSpec:
-        """The inverse of `to_dict`; unknown or missing names are a TypeError, for the reader of the file to explain."""
-        return cls(**values | {"decoder_dilations": tuple(values["decoder_dilations"])})
+        """The inverse of `to_dict`. Raises `TypeError` for unknown or missing names; readers of files turn it into a message."""
+        fields: dict[str, Any] = values | {"decoder_dilations": tuple(values["decoder_dilations"])}
+        return cls(**fields)

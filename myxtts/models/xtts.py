@@ -1,6 +1,11 @@
 """The network: from a batch to its losses, and from symbols to a mel.
 
-Mels come and go as log-mels; inside they are normalised by the corpus's mean and deviation of each band, which are weights.
+It belongs to the family of Matcha-TTS (arXiv 2309.03199) and P-Flow (NeurIPS 2023): a text encoder predicts the mean mel of each
+symbol, monotonic alignment search (Glow-TTS, arXiv 2005.11129) finds the durations that a duration predictor learns, and a
+decoder trained by conditional flow matching (arXiv 2210.02747) turns noise into a mel. The speaker vector comes from a reference:
+another clip of the same speaker.
+
+Inputs and outputs are log-mels; inside, they are normalized by the corpus's mean and deviation of each band, which are weights.
 """
 
 from __future__ import annotations
@@ -25,39 +30,43 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
 
 SIGMA_MIN = 1e-4
-"""Noise that is left at flow time 1."""
+"""Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
 LARGEST_LOG_DURATION = 7.0
-"""A symbol of a thousand frames: beyond it a prediction is an accident, not a duration."""
+"""About a thousand frames; a larger prediction is limited to this before it is summed."""
 
 
 class Losses(NamedTuple):
-    """Sums over clips, so that any number of batches makes one mean. Each is (rows, slots), 0 for an empty slot."""
+    """Sums for each clip, float32 (rows, slots), 0 for an empty slot; any number of batches can be combined into one mean."""
 
     flow: tf.Tensor
     """Squared error of the velocity, mean over bands, summed over frames."""
     prior: tf.Tensor
-    """Half the squared error of the text's own guess, mean over bands, summed over frames."""
+    """Half the squared error of the mean mel predicted from the text (prior loss), mean over bands, summed over frames."""
     duration: tf.Tensor
-    """Squared error of log durations, summed over symbols (blanks among them)."""
+    """Squared error of the log durations, summed over symbols, blanks included."""
 
 
 class Alignment(NamedTuple):
-    """What the aligner found, for pictures and checks."""
+    """Result of the alignment search, for images and checks."""
 
     path: tf.Tensor
-    """int32 (rows, frames): expanded symbol of each frame."""
+    """int32 (rows, frames): index of the blank-expanded symbol of each frame."""
     durations: tf.Tensor
     """float32 (rows, expanded symbols): frames of each symbol."""
     predicted_frames: tf.Tensor
-    """float32 (rows, slots): frames that the duration predictor would give each clip."""
+    """float32 (rows, slots): frames of each clip by the duration predictor."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
 class XTTS(keras.layers.Layer):
-    """Text encoder, aligner, duration predictor and flow-matching decoder."""
+    """Text encoder, aligner, duration predictor and flow-matching decoder.
+
+    Args:
+        spec: the dimensions, or the dictionary of `ModelSpec.to_dict`.
+        name: first part of the weights' paths, which are their names in checkpoints and voices; keep the default.
+    """
 
     def __init__(self, spec: ModelSpec | dict, name: str = "xtts", **kwargs):
-        # A fixed name: the paths of the weights are their names in checkpoints and voices.
         super().__init__(name=name, **kwargs)
         self.spec = ModelSpec.from_dict(spec) if isinstance(spec, dict) else spec
         policy = self.dtype_policy
@@ -83,7 +92,7 @@ class XTTS(keras.layers.Layer):
             dtype=policy,
             name="decoder",
         )
-        # One more row than there are languages: row 0 stands for "not told".
+        # One more row than there are languages: row 0 is the unknown language.
         self.language_embedding = keras.layers.Embedding(
             self.spec.num_languages + 1, self.spec.speaker_channels, name="language_embedding"
         )
@@ -121,16 +130,22 @@ class XTTS(keras.layers.Layer):
         return super().get_config() | {"spec": self.spec.to_dict()}
 
     def weights_by_name(self) -> dict[str, keras.Variable]:
-        """Every weight, the band statistics among them, by its path below the network ("decoder/block_0/widen/kernel")."""
+        """Every weight, including the band statistics, by its path below the network ("decoder/block_0/widen/kernel")."""
         return {variable.path.removeprefix(f"{self.name}/"): variable for variable in self.variables}
 
     # --- training -------------------------------------------------------------------------------------------------
 
-    def losses(self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0) -> tuple[Losses, Alignment]:
-        """Losses of every clip. `prior_weight` pulls the alignment to the diagonal while the text features are still noise."""
+    def clip_losses(self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0) -> tuple[Losses, Alignment]:
+        """The losses of every clip of a batch.
+
+        Args:
+            batch: the clips.
+            randomness: a `ClipRandomness` of the batch.
+            prior_weight: penalty of alignments far from the diagonal, for the first steps (`monotonic_alignment`).
+        """
         tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
         frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
-        mel = self.normalise(batch.mel) * frames.mask
+        mel = self.normalize(batch.mel) * frames.mask
         condition = self._condition(batch, randomness)
 
         text = self.text_encoder(
@@ -165,23 +180,33 @@ class XTTS(keras.layers.Layer):
         return losses, Alignment(path, durations, predicted)
 
     def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness):
-        """The decoder's answer (rows, frames, n_mels)."""
+        """The decoder's velocity (rows, frames, n_mels).
+
+        Args:
+            text_of_frames: (rows, frames, text_channels), features of each frame's symbol.
+            means: (rows, frames, n_mels), predicted mean mel of each frame.
+            noisy: (rows, frames, n_mels), the point of the flow.
+            time: (rows, slots), flow time in [0, 1].
+            condition: (rows, slots, speaker_channels), speaker and language.
+            frames: layout of the frames.
+            randomness: source of the dropout.
+        """
         projected = self.decoder.project_text(
             tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
         )
         flow_condition = self.flow_condition(condition)
         return self.decoder(projected, noisy, time, flow_condition, layout=frames, randomness=randomness)
 
-    def normalise(self, mel: tf.Tensor) -> tf.Tensor:
-        """Log-mel → zero mean and unit deviation in each band."""
+    def normalize(self, mel: tf.Tensor) -> tf.Tensor:
+        """A log-mel (..., n_mels) with zero mean and unit deviation in each band."""
         return (mel - self.mel_mean) / self.mel_deviation
 
-    def denormalise(self, mel: tf.Tensor) -> tf.Tensor:
-        """The inverse of `normalise`."""
+    def denormalize(self, mel: tf.Tensor) -> tf.Tensor:
+        """The inverse of `normalize`."""
         return mel * self.mel_deviation + self.mel_mean
 
     def _condition(self, batch: Batch, randomness) -> tf.Tensor:
-        """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a share of the clips."""
+        """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a fraction of the clips."""
         is_hidden = randomness.hides("language", self.spec.condition_dropout)
         condition = self.language_embedding(tf.where(is_hidden, 0, batch.languages + 1))
         if self.speaker_encoder is None:
@@ -195,25 +220,45 @@ class XTTS(keras.layers.Layer):
     # --- synthesis ------------------------------------------------------------------------------------------------
 
     def speaker_vectors(self, references: tf.Tensor) -> tf.Tensor:
-        """Log-mel references (clips, frames, n_mels) → speaker vectors (clips, speaker_channels)."""
-        return tf.cast(self.speaker_encoder(self.normalise(references)), tf.float32)
+        """Speaker vectors float32 (clips, speaker_channels) of log-mel references (clips, frames, n_mels)."""
+        if self.speaker_encoder is None:
+            raise ValueError(
+                "This network was built for one speaker, so it has no speaker encoder and cannot use references."
+            )
+        return tf.cast(self.speaker_encoder(self.normalize(references)), tf.float32)
 
     def encode(self, tokens, text_lengths, speaker_vectors, languages):
-        """One text a row: tokens int32 (rows, T), text_lengths and languages (rows,), vectors (rows, speaker_channels) or None.
+        """Encode texts, one per row.
 
-        Returns text features (rows, 2T + 1, channels) and log durations (rows, 2T + 1) of the blank-expanded symbols.
+        Args:
+            tokens: int32 (rows, T), without blanks.
+            text_lengths: int32 (rows,).
+            speaker_vectors: (rows, speaker_channels), or None for a network of one speaker.
+            languages: int32 (rows,).
+
+        Returns:
+            Text features (rows, 2T + 1, channels) and log durations (rows, 2T + 1) of the blank-expanded symbols.
         """
-        expanded, symbols = _one_text_a_row(tokens, text_lengths)
+        expanded, symbols = _one_text_per_row(tokens, text_lengths)
         condition = self._given_condition(speaker_vectors, languages)
         spread = symbols.spread(self.text_condition(condition))
         text = self.text_encoder(expanded, spread, layout=symbols, randomness=NoRandomness())
         return text, self.duration_predictor(text, layout=symbols, randomness=NoRandomness())
 
     def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature):
-        """Text features and durations int32 (rows, symbols) → log-mel (rows, frames, n_mels), 0 beyond the end.
+        """Integrate the flow by Euler's method from noise to log-mels.
 
-        `noise` (rows, frames, n_mels) sets the frames; `num_steps` (integer scalar) Euler steps start at `temperature` times it.
-        Both may be tensors: no new trace.
+        Args:
+            encoded: text features (rows, symbols, channels).
+            durations: int32 (rows, symbols), frames of each symbol.
+            noise: float32 (rows, frames, n_mels), standard normal; its frames are those of the result.
+            speaker_vectors: (rows, speaker_channels), or None for a network of one speaker.
+            languages: int32 (rows,).
+            num_steps: integer scalar, number of Euler steps; a tensor does not cause a new trace.
+            temperature: scalar factor of the noise; a tensor does not cause a new trace.
+
+        Returns:
+            float32 (rows, frames, n_mels), 0 beyond the end of each text.
         """
         rows, num_frames, _ = noise.shape
         lengths = tf.reduce_sum(durations, axis=1, keepdims=True)
@@ -233,7 +278,7 @@ class XTTS(keras.layers.Layer):
 
         start = (tf.zeros_like(num_steps), noise * temperature * frames.mask)
         _, mel = tf.while_loop(lambda step, _: step < num_steps, move, start)
-        return self.denormalise(mel) * frames.mask
+        return self.denormalize(mel) * frames.mask
 
     def _given_condition(self, speaker_vectors, languages):
         condition = self.language_embedding(languages + 1)[:, tf.newaxis]
@@ -242,6 +287,6 @@ class XTTS(keras.layers.Layer):
         return condition + speaker_vectors[:, tf.newaxis]
 
 
-def _one_text_a_row(tokens: tf.Tensor, text_lengths: tf.Tensor) -> tuple[tf.Tensor, RowLayout]:
+def _one_text_per_row(tokens: tf.Tensor, text_lengths: tf.Tensor) -> tuple[tf.Tensor, RowLayout]:
     starts = tf.zeros_like(text_lengths)[:, tf.newaxis]
     return expand_with_blanks(tokens, starts, text_lengths[:, tf.newaxis], BLANK_TOKEN)

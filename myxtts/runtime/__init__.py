@@ -1,1 +1,1 @@
-"""What a training writes down about itself, and the diagnosis reads: counters, timers, device facts, the status file."""
+"""What every part of the package uses: files and locks, worker processes, the console, the machine, clocks and counters."""

@@ -1,7 +1,7 @@
-"""The one way to write files that matter: a reader sees the old file or folder, or the whole new one.
+"""The one atomic writer: a reader sees the old file or folder, or the whole new one.
 
-New content is written next to its target under a temporary name, brought to the disk, and renamed over the target. An error,
-including a full disk, removes the temporary file and leaves the target as it was. Log files, which only grow, are appended to.
+New content is written next to its target under a temporary name, synced to the disk, and renamed to the target. An error,
+including a full disk, removes the temporary file and leaves the target unchanged. Log files, which only grow, are appended to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _count = itertools.count()
 
 
 def temporary_path(path: Path) -> Path:
-    """A name next to `path` that no other process, thread or target uses, and that is short enough whatever the target's name."""
+    """A name next to `path` that no other process, thread or target uses; short, however long the name of the target is."""
     checksum = zlib.crc32(os.fsencode(path.name))
     return path.with_name(f".{checksum:08x}.{os.getpid()}.{next(_count)}{TEMPORARY_SUFFIX}")
 
@@ -32,8 +32,8 @@ def replacing(path: str | Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; at the end of the block the file there replaces `path`.
 
     Args:
-        path: the target. It is untouched if the block raises.
-        is_durable: wait until the content is on the disk. Files that are written every second and can be lost do without.
+        path: the target. It stays unchanged if the block raises.
+        is_durable: wait until the content is on the disk. Not needed for files that are written every second.
     """
     path = Path(path)
     temporary = temporary_path(path)
@@ -80,6 +80,20 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def recover_folder(path: str | Path) -> None:
+    """Repair what a killed `replacing_folder` left: put the old folder back if `path` is missing, and remove the rest.
+
+    Only for a folder that no other process writes at the moment.
+    """
+    path = Path(path)
+    pattern = f".{zlib.crc32(os.fsencode(path.name)):08x}.*"
+    for old in path.parent.glob(f"{pattern}.old{TEMPORARY_SUFFIX}"):
+        if not path.exists():
+            old.rename(path)
+    for left in path.parent.glob(f"{pattern}{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def sync_file(path: Path) -> None:
     """Wait until the content of a file is on the disk."""
     with path.open("rb+") as file:
@@ -109,5 +123,5 @@ def is_full(error: OSError) -> bool:
 
 
 def cause_of(error: OSError) -> str:
-    """Why something could not be written, in words."""
+    """A short reason why something could not be written, for an error message."""
     return "the disk is full" if is_full(error) else error.strerror or str(error)

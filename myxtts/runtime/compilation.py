@@ -1,13 +1,14 @@
-"""Counts traces, XLA compilations and batch signatures of compiled steps, and tells a rise after the warm-up.
+"""Counts traces, XLA compilations and batch signatures of compiled steps, and reports any increase after warm-up.
 
-In: the step functions by name, and after every call of one the arguments it got. Out: nothing while all is well; else a
-`Retrace` that names the argument, what it was and is, and the fix. A function with an `input_signature` never traces again,
-so its traces alone say nothing: compilations (TensorFlow's own counter) and signatures are counted beside them.
+A function with an `input_signature` never traces again, so its traces alone prove nothing: compilations (TensorFlow's own
+counter, see `tensorflow_counters`) and batch signatures are counted as well. `RetraceWatch` is given the arguments of every call
+and returns a `Retrace` that names the argument that changed, its old and new signature, and the fix.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from myxtts.errors import TrainingError
 from myxtts.runtime.signatures import (
-    Change,
+    ArgumentChange,
     Signature,
     argument_names,
     changes_between,
@@ -30,8 +31,24 @@ from myxtts.runtime.tensorflow_counters import (
 )
 
 
+@dataclass(frozen=True)
+class XlaCompilations:
+    """XLA compilations since the process started, by any caller: `jit_compile`, Keras, clusters; with or without a retrace."""
+
+    count: int
+    seconds: float
+
+
+def read_compilations() -> XlaCompilations | None:
+    """The compilations so far; None if TensorFlow's counters are not available (`why_unavailable` gives the reason)."""
+    count, microseconds = find_counter(XLA_COMPILATIONS), find_counter(XLA_COMPILATION_MICROSECONDS)
+    if count is None or microseconds is None:
+        return None
+    return XlaCompilations(count(), microseconds() / 1e6)
+
+
 class RetraceKind(StrEnum):
-    """What rose after the warm-up."""
+    """What increased after the warm-up."""
 
     TRACE = "trace"
     COMPILATION = "compilation"
@@ -47,27 +64,27 @@ _FIXES = {
     "shape": "pad every batch to a planned shape: data.plan: packed, buckets or fixed (--enable-static-shapes)",
     "dtype": "cast the argument before the call: tf.cast({argument}, {old_dtype})",
     "value": "pass a tensor instead of a Python value: {argument}=tf.constant({argument})",
-    "object": "make the object once, outside the loop, and pass the same one at every step",
+    "object": "create the object once, outside the loop, and pass the same one at every step",
     "absent": "call the function with the same number of arguments at every step",
 }
 _FIX_UNSEEN = {
     RetraceKind.TRACE: "build every layer and optimizer variable before the first step; pass no new Python objects",
-    RetraceKind.COMPILATION: "a value that XLA needs while it compiles (a size, a range) changes: make it a constant",
+    RetraceKind.COMPILATION: "a value that XLA needs at compile time (a size, a range) changes: make it a constant",
     RetraceKind.SIGNATURE: "pad every batch to a planned shape: data.plan: packed, buckets or fixed",
 }
 
 
 @dataclass(frozen=True)
 class Retrace:
-    """One rise of a counter after the warm-up."""
+    """One increase of a counter after the warm-up."""
 
     step: int
     total: int
-    """Rises since the warm-up, this one included."""
+    """Increases since the warm-up, including this one."""
     kind: RetraceKind
     function: str
-    changes: tuple[Change, ...]
-    """What differs from the nearest earlier call; empty if the arguments are alike."""
+    changes: tuple[ArgumentChange, ...]
+    """What differs from the most similar earlier call; empty if nothing does."""
     fix: str
 
     @property
@@ -82,36 +99,34 @@ class Retrace:
             if len(self.changes) > 1:
                 cause += f" (and {len(self.changes) - 1} more)"
         else:
-            cause += " although shape and dtype of its arguments are known"
+            cause += " although the shapes and dtypes of its arguments did not change"
         return f"tf.function RETRACING detected at step {self.step} (total retraces: {self.total}). {cause}. Fix: {self.fix}."
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Traces and signatures of the watched functions; compilations of the whole process, None if they cannot be counted."""
+    """Traces and signatures of the watched functions; compilations of the whole process, None if not available."""
 
     traces: int
     compilations: int | None
     signatures: int
 
     def __sub__(self, earlier: Counts) -> Counts:
-        both = self.compilations is not None and earlier.compilations is not None
-        return Counts(
-            self.traces - earlier.traces,
-            self.compilations - earlier.compilations if both else None,
-            self.signatures - earlier.signatures,
-        )
+        compilations = None
+        if self.compilations is not None and earlier.compilations is not None:
+            compilations = self.compilations - earlier.compilations
+        return Counts(self.traces - earlier.traces, compilations, self.signatures - earlier.signatures)
 
 
 @dataclass
-class _Watched:
+class _WatchedFunction:
     function: Any
     traces: int
     known: set[Signature] = field(default_factory=set)
     order: list[Signature] = field(default_factory=list)
     last: Signature | None = None
 
-    def learn(self, signature: Signature) -> None:
+    def add_signature(self, signature: Signature) -> None:
         if signature not in self.known:
             self.known.add(signature)
             self.order.append(signature)
@@ -121,10 +136,9 @@ class RetraceWatch:
     """Watches step functions; call `observe` after each step and `warmed_up` once everything is compiled."""
 
     def __init__(self, functions: Mapping[str, Any] | None = None, on_retrace: Literal["warn", "fail"] = "warn"):
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedFunction] = {}
         self._fails = on_retrace == "fail"
-        self._read_compilations: Callable[[], int] | None = compilation_counter()
-        self._compilations = self._compilation_count()
+        self._compilations = 0
         self._expected_depth = 0
         self._at_warmup: Counts | None = None
         self._retraces: list[Retrace] = []
@@ -132,30 +146,30 @@ class RetraceWatch:
             self.add(name, function)
 
     def add(self, name: str, function: Any) -> None:
-        """Watch one more `tf.function`; what it has traced so far is taken as known. A plain function counts no traces."""
-        self._watched[name] = _Watched(function, _traces(function))
+        """Watch another `tf.function`; its traces so far are not reported. A plain function has no traces."""
+        self._watched[name] = _WatchedFunction(function, _traces(function))
 
     def is_watching(self, name: str) -> bool:
         """Whether a function of this name was added or observed."""
         return name in self._watched
 
     def expect(self, name: str, arguments: Any) -> None:
-        """A call with these arguments (tensors or `TensorSpec`s) is planned: its signature is not a surprise."""
-        self._watched[name].learn(signature_of(arguments))
+        """Declare a planned call with these arguments (tensors or `TensorSpec`s): its signature will not be reported."""
+        self._watched[name].add_signature(signature_of(arguments))
 
     def warmed_up(self) -> None:
-        """From now on every rise is a `Retrace`."""
+        """From now on, report every increase as a `Retrace`."""
         self._rebase()
         self._at_warmup = self.counts()
 
     @property
     def is_warm(self) -> bool:
-        """Whether rises are told already."""
+        """Whether increases are reported."""
         return self._at_warmup is not None
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """While this is open (in any thread), new traces and compilations are meant: a step is built on purpose."""
+        """Inside the block (in any thread) new traces and compilations are intended and not reported."""
         self._expected_depth += 1
         try:
             yield
@@ -164,13 +178,13 @@ class RetraceWatch:
             self._rebase()
 
     def observe(self, step: int, name: str, arguments: Any, function: Any = None) -> Retrace | None:
-        """To be called after function `name` ran with `arguments`; raises TrainingError instead if `on_retrace` is fail.
+        """Check counters after function `name` ran with `arguments`; `on_retrace="fail"` raises the `Retrace` as TrainingError.
 
-        A name that was never added is that of a `function` built on the way, for a shape that nobody planned.
+        A name that was never added belongs to a `function` that was built during the run, for an unplanned shape.
         """
         watched = self._watched.get(name)
         if watched is None:
-            watched = self._watched[name] = _Watched(function, 0)
+            watched = self._watched[name] = _WatchedFunction(function, 0)
         signature = signature_of(arguments)
         traces = _traces(watched.function)
         compilations = self._compilation_count()
@@ -180,12 +194,12 @@ class RetraceWatch:
             watched.last = signature
             return None
         kind = RetraceKind.TRACE if has_traced else RetraceKind.COMPILATION if has_compiled else RetraceKind.SIGNATURE
-        changes: tuple[Change, ...] = ()
+        changes: tuple[ArgumentChange, ...] = ()
         if is_new:
             nearest = nearest_signature(signature, watched.order or self._all_signatures())
             changes = changes_between(nearest, signature, argument_names(arguments)) if nearest is not None else ()
         watched.traces, self._compilations, watched.last = traces, compilations, signature
-        watched.learn(signature)
+        watched.add_signature(signature)
         if self._at_warmup is None or self._expected_depth > 0:
             return None
         retrace = Retrace(step, len(self._retraces) + 1, kind, name, changes, _fix(kind, changes))
@@ -196,11 +210,11 @@ class RetraceWatch:
 
     @property
     def retraces(self) -> tuple[Retrace, ...]:
-        """Every rise since the warm-up."""
+        """Every increase since the warm-up."""
         return tuple(self._retraces)
 
     def counts(self) -> Counts:
-        """Everything so far."""
+        """All counts so far."""
         return Counts(
             sum(_traces(watched.function) for watched in self._watched.values()),
             self._compilation_count() if self._read_compilations is not None else None,
@@ -208,12 +222,17 @@ class RetraceWatch:
         )
 
     def counts_since_warmup(self) -> Counts:
-        """What was added since `warmed_up`, meant or not."""
+        """What was added since `warmed_up`, intended or not."""
         return self.counts() - (self._at_warmup or self.counts())
 
     def why_compilations_are_unknown(self) -> str | None:
-        """One sentence if XLA compilations cannot be counted here, else None."""
+        """One sentence if XLA compilations cannot be counted here, otherwise None."""
         return why_unavailable()
+
+    @functools.cached_property
+    def _read_compilations(self) -> Callable[[], int] | None:
+        """TensorFlow's counter, looked up at its first use and not when the watch is created."""
+        return find_counter(XLA_COMPILATIONS)
 
     def _compilation_count(self) -> int:
         return self._read_compilations() if self._read_compilations is not None else 0
@@ -232,36 +251,9 @@ def _traces(function: Any) -> int:
     return count() if count is not None else 0
 
 
-def _fix(kind: RetraceKind, changes: tuple[Change, ...]) -> str:
+def _fix(kind: RetraceKind, changes: tuple[ArgumentChange, ...]) -> str:
     if not changes:
         return _FIX_UNSEEN[kind]
     first = changes[0]
     old_dtype = f"tf.{first.old.split(' ')[0]}"
     return _FIXES[first.kind].format(argument=first.argument, old_dtype=old_dtype)
-
-
-# MERGED: How often XLA has compiled in this process, and for how long. Compilations of any caller are seen: `jit_compile`, Keras,
-# clusters; with or without a retrace.
-
-__all__ = ["XlaCompilations", "compilation_counter", "read_compilations", "why_unavailable"]
-
-
-@dataclass(frozen=True)
-class XlaCompilations:
-    """Compilations since the process started."""
-
-    count: int
-    seconds: float
-
-
-def read_compilations() -> XlaCompilations | None:
-    """The compilations so far, or None where TensorFlow's counters cannot be reached (`why_unavailable` says why)."""
-    count, microseconds = compilation_counter(), find_counter(XLA_COMPILATION_MICROSECONDS)
-    if count is None or microseconds is None:
-        return None
-    return XlaCompilations(count(), microseconds() / 1e6)
-
-
-def compilation_counter() -> Callable[[], int] | None:
-    """A function that returns the count of compilations in well under a microsecond; None where it cannot be had."""
-    return find_counter(XLA_COMPILATIONS)

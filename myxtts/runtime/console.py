@@ -1,63 +1,109 @@
-"""A command that is told to end (SIGTERM, SIGHUP, Ctrl-C) leaves through its `with` blocks and cleans up behind itself.
-
-`clean_end` turns the signals into exceptions. `held_back` marks code in which an exception would be lost: a C library that
-calls Python back (libsndfile) prints what is raised there and goes on. A signal waits until such code is through.
-"""
+"""What a command shares with the terminal that started it: printable output, output that cannot be written, ending signals."""
 
 from __future__ import annotations
 
+import io
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from myxtts.errors import MyXTTSError
 
 ENDING_SIGNALS = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
     if hasattr(signal, name)  # Windows has no SIGHUP
 )
+_JOINERS = "\u200c\u200d"
+"""Zero-width (non-)joiners: not printable by themselves, but part of words in Persian and other languages."""
 
 
-class _Ending:
-    """What `clean_end` and `held_back` share: signals belong to the process, so there is one."""
+def printable(text: str, *, keeps_lines: bool = True) -> str:
+    """Escape control characters, which could move the cursor or hide text, in a text from an untrusted source.
+
+    Args:
+        text: for example a file name, or a line of a voice's description.
+        keeps_lines: leave line breaks as they are.
+    """
+    kept = _JOINERS + "\n" if keeps_lines else _JOINERS
+    return "".join(
+        character if character.isprintable() or character in kept else ascii(character)[1:-1] for character in text
+    )
+
+
+def print_line(line: str) -> None:
+    """Write one line to standard output."""
+    sys.stdout.write(f"{line}\n")
+
+
+def escape_unencodable_characters() -> None:
+    """Print characters that the output's encoding lacks (`LANG=C`) as `\\u…` instead of raising UnicodeEncodeError."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def flush_output() -> None:
+    """Write what standard output still buffers; raises MyXTTSError if it cannot be written, e.g. to a full disk."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise MyXTTSError(f"Standard output cannot be written: {error.strerror}.") from None
+
+
+def discard_unwritable_output() -> None:
+    """Drop what cannot be written: otherwise Python tries again when it exits, and prints a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+class _SignalState:
+    """Shared by `exit_on_signals` and `signals_deferred`. Signal handlers belong to the process, so there is one instance."""
 
     def __init__(self):
-        self.is_held_back = False
-        self.waiting: int | None = None
+        self.is_deferred = False
+        self.pending: int | None = None
 
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """The handler: end now, or as soon as nothing is held back any more."""
-        if self.is_held_back:
-            self.waiting = number
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler: raise now, or when the deferring block ends."""
+        if self.is_deferred:
+            self.pending = number
         else:
-            self.end(number)
+            self.raise_exit(number)
 
-    def end(self, number: int) -> None:
-        self.waiting = None
+    def raise_exit(self, number: int) -> None:
+        self.pending = None
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
 
-_ending = _Ending()
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+_signals = _SignalState()
 
 
 @contextmanager
-def clean_end() -> Iterator[None]:
-    """While inside, the signals end the command by an exception: exit code 128 + n. Signals that are ignored stay so (nohup)."""
-    if not _is_main_thread():  # only the main thread may handle signals
+def exit_on_signals() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGHUP raise SystemExit(128 + n) and Ctrl-C raises KeyboardInterrupt.
+
+    So the command leaves through its `with` blocks and removes its temporary files. Ignored signals stay ignored (nohup).
+    """
+    if not _is_main_thread():  # only the main thread may install handlers
         yield
         return
-    usual = (signal.SIG_DFL, signal.default_int_handler)
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
     previous = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    previous = {number: handler for number, handler in previous.items() if handler in usual}
+    previous = {number: handler for number, handler in previous.items() if handler in defaults}
     for number in previous:
-        signal.signal(number, _ending.note)
+        signal.signal(number, _signals.handle)
     try:
         yield
     finally:
@@ -66,29 +112,22 @@ def clean_end() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """While inside, the signals of `clean_end` wait; one that came is obeyed at the end."""
-    if not _is_main_thread() or _ending.is_held_back:
+def signals_deferred() -> Iterator[None]:
+    """Inside the block the signals of `exit_on_signals` are delayed; a pending one is raised at its end.
+
+    For code in which an exception would be lost: a C library that calls back into Python (libsndfile) prints it and continues.
+    """
+    if not _is_main_thread() or _signals.is_deferred:
         yield
         return
-    _ending.is_held_back = True
+    _signals.is_deferred = True
     try:
         yield
     finally:
-        _ending.is_held_back = False
-        if _ending.waiting is not None:
-            _ending.end(_ending.waiting)
+        _signals.is_deferred = False
+        if _signals.pending is not None:
+            _signals.raise_exit(_signals.pending)
 
 
-# MERGED: A stranger's text as a terminal may show it: control characters, which move the cursor or hide text, are spelled out.
-
-_JOINERS = "\u200c\u200d"
-"""Not printable by themselves, but parts of Persian and other words."""
-
-
-def printable(text: str, *, keeps_lines: bool = True) -> str:
-    """The text with everything that cannot be printed written as an escape; line ends stay if `keeps_lines`."""
-    kept = _JOINERS + "\n" if keeps_lines else _JOINERS
-    return "".join(
-        character if character.isprintable() or character in kept else ascii(character)[1:-1] for character in text
-    )
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,6 +1,6 @@
-"""Read files that a user or an untrusted voice names, without waiting forever and without filling the memory.
+"""Bounded reading of files that a user or an untrusted voice names: it never blocks and never fills the memory.
 
-Every failure is an `OSError` whose `strerror` is a short cause for an error message, including the cases in which Python
+Every failure is an `OSError` whose `strerror` is a short cause for an error message, including the cases in which plain Python
 raises a `ValueError` or blocks: a NUL character in the name, a named pipe, a device.
 """
 

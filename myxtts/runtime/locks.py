@@ -1,6 +1,6 @@
-"""The one lock: a folder that a single process may write into, and a file next to the lock that names its holder.
+"""The one lock: a folder that only one process at a time may write to, and a file next to the lock that names its holder.
 
-The lock belongs to the operating system and ends with the process that holds it, so a killed process blocks nobody.
+The operating system releases the lock when its process ends, so a killed process blocks nobody.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class FolderIsLocked(Exception):
 
 
 class FolderLock:
-    """The right to write into one folder."""
+    """Exclusive access to one folder; use it with `with`, or call `wait` to block until it is free."""
 
     def __init__(self, folder: Path, name: str, *, is_shared_in_process: bool = False):
         """
         Args:
-            folder: made when the lock is taken.
+            folder: created when the lock is acquired.
             name: the lock file in `folder`; the holder's name is written to `name` + ".json".
-            is_shared_in_process: several objects of one process hold it together; otherwise each waits for the other.
+            is_shared_in_process: several objects of one process may hold it together; otherwise they exclude each other.
         """
         self._folder, self._name, self._is_shared = folder, name, is_shared_in_process
         self._lock: FileLock | None = None
@@ -53,11 +53,11 @@ class FolderLock:
         return self._folder / f"{self._name}.json"
 
     def acquire(self) -> None:
-        """Take the lock now; raises `FolderIsLocked` if another process has it, and OSError if it cannot be made."""
+        """Acquire the lock now; raises `FolderIsLocked` if another process holds it, OSError if it cannot be created."""
         self._acquire(timeout=0.0)
 
     def wait(self, announce: Callable[[str], None]) -> None:
-        """Take the lock as soon as it is free. Each line for `announce` names the holder and how long it has been waited for."""
+        """Acquire the lock as soon as it is free; `announce` gets lines that name the holder and the time waited so far."""
         started, reminder_seconds = time.monotonic(), 0.0
         while True:
             try:
@@ -70,12 +70,12 @@ class FolderLock:
                     reminder_seconds = waited + REMINDER_SECONDS
 
     def release(self) -> None:
-        """Give the lock back; does nothing without one."""
+        """Release the lock; does nothing if it is not held."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
         if lock.lock_counter == 1:
-            with contextlib.suppress(OSError):  # it only serves the message of those who wait
+            with contextlib.suppress(OSError):  # it is only used in the message for those who wait
                 self.holder_path.unlink(missing_ok=True)
         lock.release()
 
@@ -88,7 +88,7 @@ class FolderLock:
             raise FolderIsLocked(self._holder()) from None
         self._lock = lock
         holder = {"process_id": os.getpid(), "host": socket.gethostname(), "unix_seconds": time.time()}
-        with contextlib.suppress(OSError):  # a full disk does not keep anybody from the lock
+        with contextlib.suppress(OSError):  # a full disk does not prevent locking
             write_atomically(self.holder_path, json.dumps(holder), is_durable=False)
 
     def _holder(self) -> str:
@@ -96,12 +96,12 @@ class FolderLock:
             holder = json.loads(self.holder_path.read_text(encoding="utf-8"))
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["unix_seconds"]))
             return f"process {holder['process_id']} on {holder['host']}, since {since}"
-        except (OSError, ValueError, KeyError, TypeError):  # it has just started, or just ended
+        except (OSError, ValueError, KeyError, TypeError):  # the holder has just started or just ended
             return "another process"
 
 
 class RunLock(FolderLock):
-    """One training per run folder: a second one is refused at once, with the name of the first."""
+    """One training per run folder: a second one is rejected at once, with the process id of the first."""
 
     NAME = "run.lock"
 
@@ -109,7 +109,7 @@ class RunLock(FolderLock):
         super().__init__(folder, self.NAME, is_shared_in_process=True)
 
     def acquire(self) -> None:
-        """Take the lock; raises `TrainingError` if another process has it or if it cannot be made."""
+        """Acquire the lock; raises `TrainingError` if another process holds it or if it cannot be created."""
         try:
             super().acquire()
         except FolderIsLocked as locked:

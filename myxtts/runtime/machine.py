@@ -1,21 +1,18 @@
-"""Facts about the device and the machine while a training runs: NVML for GPUs, psutil for CPU, memory and disk.
+"""This machine: its cores and instruction set, its accelerators, and samples of its load while something runs.
 
-In: nothing but time. Out: one `MachineSample` per call. Without an NVIDIA driver, or without the extra `gpu`
-(`nvidia-ml-py`), the samples hold no GPU and `no_gpu_reason` says why. No TensorFlow is loaded here.
+GPUs are sampled through NVML, everything else through psutil. Without an NVIDIA driver, or without the extra `gpu`
+(`nvidia-ml-py`), samples contain no GPU and `no_gpu_reason` says why. TensorFlow is imported by `accelerators` only.
 """
 
 from __future__ import annotations
 
-import atexit
+import importlib
 import os
 import platform
-import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -30,7 +27,7 @@ _THROTTLE_REASONS = {
 
 @dataclass(frozen=True)
 class GpuSample:
-    """One GPU at one moment; None where the card does not tell."""
+    """One GPU at one moment; None for what the card does not report."""
 
     index: int
     name: str
@@ -47,32 +44,53 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class MachineSample:
-    """The machine at one moment; rates are since the sample before."""
+    """The machine at one moment; rates are since the previous sample."""
 
     unix_seconds: float
     gpus: tuple[GpuSample, ...]
     cpu_percent: float
-    """Of all cores together: 100 is every core busy."""
+    """Of all cores: 100 means that every core is busy."""
     process_cpu_percent: float
-    """Of the watched process: 100 is one core busy."""
+    """Of the watched process: 100 means one busy core."""
     process_rss_bytes: int
     disk_read_bytes_per_second: float
     disk_write_bytes_per_second: float
 
 
 class MachineSampler:
-    """Takes samples of this machine and of one process (by default this one)."""
+    """Samples this machine and one process: `with MachineSampler() as sampler: sampler.sample()`."""
 
-    def __init__(self, process_id: int | None = None, nvml: ModuleType | Any | None = None):
+    def __init__(self, process_id: int | None = None, nvml: Any = None):
+        """
+        Args:
+            process_id: the process to watch; None for this one.
+            nvml: a module with NVML's functions; None for `pynvml`.
+        """
         self._process: psutil.Process | None = psutil.Process(process_id or os.getpid())
-        self._nvml, self._gpus, self.no_gpu_reason = _open_nvml(nvml)
+        self._nvml: Any = nvml
+        self._gpus: list[Any] = []
+        self._disk_before, self._time_before = (0, 0), 0.0
+        self.no_gpu_reason: str | None = None
+        """Why no GPU is sampled; None if there is one. Known after `open`."""
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Connect to the GPU driver and start measuring rates."""
+        self._nvml, self._gpus, self.no_gpu_reason = _open_nvml(self._nvml)
         self._disk_before = _disk_counters()
         self._time_before = time.monotonic()
         psutil.cpu_percent(None)
-        self._process.cpu_percent(None)
+        if self._process is not None:
+            self._process.cpu_percent(None)
+        return self
 
     def sample(self) -> MachineSample:
-        """One sample; a millisecond or two."""
+        """One sample; takes one or two milliseconds."""
         now = time.monotonic()
         elapsed = max(now - self._time_before, 1e-3)
         disk = _disk_counters()
@@ -97,7 +115,7 @@ class MachineSampler:
         )
 
     def close(self) -> None:
-        """Lets go of the driver."""
+        """Disconnect from the GPU driver."""
         if self._nvml is not None:
             self._nvml.nvmlShutdown()
             self._nvml, self._gpus = None, []
@@ -105,10 +123,10 @@ class MachineSampler:
     def _sample_gpu(self, index: int, handle: Any) -> GpuSample:
         nvml = self._nvml
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        utilization = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
-        power = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
-        reasons = self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
-        processes = self._ask(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
+        utilization = self._query(nvml.nvmlDeviceGetUtilizationRates, handle)
+        power = self._query(nvml.nvmlDeviceGetPowerUsage, handle)
+        reasons = self._query(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+        processes = self._query(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
         name = nvml.nvmlDeviceGetName(handle)
         return GpuSample(
             index=index,
@@ -117,26 +135,27 @@ class MachineSampler:
             memory_used_bytes=int(memory.used),
             memory_total_bytes=int(memory.total),
             power_watts=None if power is None else power / 1000.0,
-            clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-            temperature_celsius=self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            clock_mhz=self._query(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+            temperature_celsius=self._query(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
             throttled_by=tuple(text for name, text in _THROTTLE_REASONS.items() if reasons & vars(nvml).get(name, 0)),
             memory_by_process={process.pid: int(process.usedGpuMemory or 0) for process in processes},
         )
 
-    def _ask(self, question: Any, *arguments: Any) -> Any:
-        """The driver's answer, or None where this card does not support the question."""
+    def _query(self, query: Any, *arguments: Any) -> Any:
+        """The driver's answer, or None if this card does not support the query."""
         try:
-            return question(*arguments)
+            return query(*arguments)
         except self._nvml.NVMLError:
             return None
 
 
-def _open_nvml(nvml: Any | None) -> tuple[Any | None, list[Any], str | None]:
+def _open_nvml(nvml: Any) -> tuple[Any, list[Any], str | None]:
+    """The driver's module, a handle for each GPU, and why there is none."""
     if nvml is None:
         try:
-            import pynvml as nvml
+            nvml = importlib.import_module("pynvml")
         except ImportError:
-            return None, [], "No GPU figures: the extra `gpu` (nvidia-ml-py) is not installed."
+            return None, [], "No GPU metrics: the extra `gpu` (nvidia-ml-py) is not installed."
     try:
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()
@@ -144,7 +163,7 @@ def _open_nvml(nvml: Any | None) -> tuple[Any | None, list[Any], str | None]:
         return None, [], f"No GPU: the NVIDIA driver does not answer ({error})."
     if count == 0:
         nvml.nvmlShutdown()
-        return None, [], "No GPU: the NVIDIA driver knows no card."
+        return None, [], "No GPU: the NVIDIA driver lists no card."
     return nvml, [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)], None
 
 
@@ -154,7 +173,7 @@ def _disk_counters() -> tuple[int, int]:
 
 
 def usable_cores() -> int:
-    """CPU cores that this process may use (Linux and Windows can restrict them; macOS cannot)."""
+    """Number of CPU cores that this process may use (Linux and Windows can restrict them; macOS cannot)."""
     process = psutil.Process()
     if hasattr(process, "cpu_affinity"):
         return len(process.cpu_affinity())
@@ -162,7 +181,7 @@ def usable_cores() -> int:
 
 
 def accelerators() -> tuple[str, ...]:
-    """Names of the devices that TensorFlow would train on, beside the CPU: `GPU:0`, `TPU:0` ..."""
+    """Names of the devices that TensorFlow would train on, besides the CPU: `GPU:0`, `TPU:0` …"""
     import tensorflow as tf
 
     return tuple(
@@ -184,9 +203,9 @@ INSTRUCTION_SETS = {
 
 
 def instruction_set() -> str:
-    """The widest vector instructions of this CPU that matter to TensorFlow, with the limits that the environment sets.
+    """The widest vector instructions of this CPU that TensorFlow uses, with the limits that environment variables set.
 
-    Only Linux on x86 lists them; elsewhere the name of the architecture.
+    Only Linux on x86 lists them; on other systems this is the name of the architecture.
     """
     try:
         listed = set(Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split())
@@ -199,17 +218,3 @@ def instruction_set() -> str:
         if variable in os.environ and os.environ[variable] != usual
     ]
     return f"{name} ({', '.join(limits)})" if limits else name
-
-
-# MERGED: A place for the files that libraries write into the home folder, where there is no writable one.
-
-
-def make_temporary_home() -> None:
-    """Point Keras and Matplotlib to a folder that is removed at the end of the process; a user's own setting wins."""
-    try:
-        folder = tempfile.mkdtemp(prefix="myxtts-home-")
-    except OSError:  # no temporary folder either: who needs one reports it
-        return
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for variable in ("KERAS_HOME", "MPLCONFIGDIR"):
-        os.environ.setdefault(variable, folder)

@@ -1,6 +1,6 @@
 """Progress of long work: a bar on a terminal, otherwise (nohup, Docker, CI, `tee`) one line every ten seconds.
 
-Both kinds are called as `progress(stage, done, total)`, as often as the caller likes, and print other lines with `announce`.
+Both are called as `progress(stage, done, total)`, as often as the caller likes, and print other lines with `announce`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with the name of the stage, the number of items done and the total; e.g. a `LineProgress` or a `BarProgress`."""
 LINE_SECONDS = 10.0
 """Between two lines where there is no bar."""
 BAR_SECONDS = 0.1
@@ -21,21 +23,21 @@ BAR_SECONDS = 0.1
 
 
 @dataclass
-class _Stage:
-    """When a stage began, and how far it is."""
+class _StageState:
+    """When a stage began, and how much of it is done."""
 
     first_done: int
     started_at: float
     done: int
     has_open_line: bool = False
-    """Whether it printed a line before its end."""
+    """Whether a line was printed before its end."""
 
 
 class LineProgress:
     """Prints one line per `every_seconds` with the stage, done / total, the time left and a note.
 
-    Stages may alternate (training, validating): each continues where it was, and starts again when `done` goes back.
-    Work that takes less time prints nothing; a stage that printed a line prints its end too.
+    Stages may alternate (training, validating): each continues where it was, and restarts when `done` decreases.
+    Work that takes less time prints nothing; a stage that printed a line also prints its end.
     """
 
     def __init__(
@@ -45,18 +47,18 @@ class LineProgress:
         clock: Callable[[], float] = time.monotonic,
     ):
         self._write_line, self._every_seconds, self._clock = write_line, every_seconds, clock
-        self._stages: dict[str, _Stage] = {}
+        self._stages: dict[str, _StageState] = {}
         self._written_at = clock()
 
     def announce(self, line: str) -> None:
-        """Print a line of its own."""
+        """Print another line."""
         self._write_line(line)
 
     def __call__(self, stage: str, done: int, total: int | None, note: str = "") -> None:
         """Report that `done` of `total` (None: unknown) are done; `note` is added to the line, e.g. the loss."""
         now = self._clock()
         if stage not in self._stages or done < self._stages[stage].done:
-            self._stages[stage] = _Stage(done, now, done)
+            self._stages[stage] = _StageState(done, now, done)
         state = self._stages[stage]
         state.done = done
         is_end = done == total

@@ -1,7 +1,7 @@
-"""What a traced function is keyed on: shape and dtype of each tensor, the value of each Python argument.
+"""The signature by which TensorFlow traces a function: shape and dtype of each tensor, the value of each Python argument.
 
-In: the arguments of a call, as a tuple, NamedTuple or mapping, nested or not. Out: a hashable signature, the names of its
-entries, and the difference between two signatures in words. Nothing is copied and no tensor is looked into.
+The arguments of a call (a tuple, NamedTuple or mapping, possibly nested) become a hashable signature with a name for each entry;
+two signatures can be compared and their difference described. No tensor is copied or evaluated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ ABSENT = ("absent",)
 _PYTHON_VALUES = (int, float, bool, str, bytes, type(None))
 
 Signature = tuple
-"""One entry for each argument, in order; entries compare equal if and only if TensorFlow would see the same type."""
+"""One entry per argument, in order; two entries are equal if and only if TensorFlow would use the same trace for them."""
 
 
 @dataclass(frozen=True)
-class Change:
+class ArgumentChange:
     """One argument that differs between two calls."""
 
     argument: str
@@ -32,9 +32,9 @@ class Change:
 
 
 def signature_of(arguments: Any, object_key: Callable[[Any], Hashable] = id) -> Signature:
-    """The signature of the arguments of one call; about a microsecond for each tensor.
+    """The signature of the arguments of one call; takes about a microsecond per tensor.
 
-    `object_key` tells one Python object from another, where it is neither a tensor nor a plain value.
+    `object_key` identifies Python objects that are neither tensors nor plain values.
     """
     entries: list = []
     _collect(arguments, entries, object_key)
@@ -42,11 +42,11 @@ def signature_of(arguments: Any, object_key: Callable[[Any], Hashable] = id) -> 
 
 
 def argument_names(arguments: Any, prefix: str = "") -> tuple[str, ...]:
-    """The names of a signature's entries: field names, keys or positions, joined by dots."""
+    """The names of a signature's entries: field names, keys or indices, joined by dots."""
     if isinstance(arguments, Mapping):
         parts = arguments.items()
     elif isinstance(arguments, tuple) and hasattr(arguments, "_fields"):
-        parts = zip(arguments._fields, arguments, strict=True)
+        parts = zip(getattr(arguments, "_fields"), arguments, strict=True)  # noqa: B009 - a NamedTuple of any type
     elif isinstance(arguments, (tuple, list)):
         parts = enumerate(arguments)
     else:
@@ -57,20 +57,22 @@ def argument_names(arguments: Any, prefix: str = "") -> tuple[str, ...]:
     return tuple(names)
 
 
-def changes_between(old: Signature, new: Signature, names: tuple[str, ...]) -> tuple[Change, ...]:
-    """What differs, argument by argument."""
+def changes_between(old: Signature, new: Signature, names: tuple[str, ...]) -> tuple[ArgumentChange, ...]:
+    """The arguments that differ."""
     changes = []
     for index in range(max(len(old), len(new))):
         before = old[index] if index < len(old) else ABSENT
         after = new[index] if index < len(new) else ABSENT
         if before != after:
             name = names[index] if index < len(names) else str(index)
-            changes.append(Change(name, _kind_of_change(before, after), describe_entry(before), describe_entry(after)))
+            changes.append(
+                ArgumentChange(name, _kind_of_change(before, after), describe_entry(before), describe_entry(after))
+            )
     return tuple(changes)
 
 
 def nearest_signature(signature: Signature, known: list[Signature]) -> Signature | None:
-    """The known signature with the fewest differing entries; the latest of equals."""
+    """The known signature with the fewest differing entries; the latest one if several have as few."""
     if not known:
         return None
 
@@ -82,7 +84,7 @@ def nearest_signature(signature: Signature, known: list[Signature]) -> Signature
 
 
 def describe_entry(entry: tuple) -> str:
-    """One entry in words: `float32 (16, 800, 80)`, `int 3`, `Model object`."""
+    """One entry as text: `float32 (16, 800, 80)`, `int 3`, `Model object`."""
     if entry == ABSENT:
         return "nothing"
     if entry[0] == "tensor":
@@ -114,7 +116,7 @@ def _kind_of_change(before: tuple, after: tuple) -> str:
 
 def _collect(value: Any, entries: list, object_key: Callable[[Any], Hashable]) -> None:
     shape_tuple = getattr(value, "_shape_tuple", None)
-    if shape_tuple is not None:  # an eager tensor: this is several times cheaper than building a TensorShape
+    if shape_tuple is not None:  # an eager tensor; several times cheaper than building a TensorShape
         entries.append(("tensor", value.dtype, shape_tuple()))
     elif isinstance(value, (tuple, list)):
         for part in value:

@@ -1,39 +1,74 @@
-"""Import TensorFlow without its start-up notices. Anything that is not a known notice is passed on."""
+"""Process-wide settings, and the import of TensorFlow without its start-up notices.
+
+Everything that changes the behavior of the whole process, in the order in which it happens:
+
+    import myxtts              environment variables that TensorFlow, Keras and Matplotlib read (`set_environment_defaults`)
+    start_tensorflow()         standard error is filtered while TensorFlow is imported
+    commands/speak.py          graph optimizer off for `myxtts say` and `clone`; `Voice.load` in Python leaves it on
+    training/hardware.py       determinism of ops, threads, visible GPUs and their memory growth, graph optimizer off,
+                               XLA allowed or not in the parts that always gain by it (`models.layers.allow_xla`)
+    training/trainer.py        seed of Python, NumPy and TensorFlow
+
+Trainers with different settings can follow each other in one process (`myxtts benchmark`), because each compiles its functions
+in its own warm-up, after it has made its settings.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
+ENVIRONMENT_DEFAULTS = {
+    # Batches of several megabytes are allocated for every step; without the pooling allocator each one costs page faults
+    # (the loader is 3–4x slower, benchmarks/loader.py).
+    "TF_CPU_ALLOCATOR_USE_BFC": "true",
+    # oneDNN has the gradient of a dilated convolution, and is on by default only on processors with AVX512-VNNI, AVX-VNNI or
+    # AMX. Where it stays off, the convolution is a matrix product (models/layers.py).
+    "TF_ENABLE_ONEDNN_OPTS": "1",
+    # TensorFlow's C++ start-up notices would hide our own lines.
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+"""Variable → value, for TensorFlow's first import. A value that the user has set wins."""
+HOME_VARIABLES = ("KERAS_HOME", "MPLCONFIGDIR")
+"""Where Keras and Matplotlib write their own files; by default below the home folder."""
 NOTICES = (
     rb"All log messages before absl::InitializeLog|oneDNN custom operations are on|Could not find cuda drivers"
     rb"|failed call to cuInit|Cannot dlopen some GPU libraries|This TensorFlow binary is optimized"
     rb"|To enable the following instructions|computation_placer already registered"
 )
-"""Lines that TensorFlow's C++ side writes on every start, before its log level is known to it."""
-
+"""Lines that TensorFlow's C++ code writes at every start, before it has read its log level."""
 FILTER = """
 import os, re, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process also
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process as well
 notices = re.compile(os.fsencode(sys.argv[1]))
 for line in sys.stdin.buffer:
     if not notices.search(line):
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 """
-"""Runs as a process of its own, so that the last lines of a TensorFlow that aborts (no AVX, broken CUDA) are still shown."""
+"""Runs in a separate process, so that the last lines of a TensorFlow that aborts (no AVX, broken CUDA) are still printed."""
+
+
+def set_environment_defaults() -> None:
+    """Set `ENVIRONMENT_DEFAULTS`, and a temporary `HOME_VARIABLES` folder if there is no writable home folder."""
+    for variable, value in ENVIRONMENT_DEFAULTS.items():
+        os.environ.setdefault(variable, value)
+    # Without a writable home folder (a container with an unknown user id) the libraries print notices, or create a folder "~".
+    if not os.access(os.path.expanduser("~"), os.W_OK) and not set(HOME_VARIABLES) <= os.environ.keys():
+        _make_temporary_home()
 
 
 def start_tensorflow() -> None:
-    """Import TensorFlow and list its devices; its notices are dropped, everything else goes to standard error."""
+    """Import TensorFlow and list its devices; drop its known notices and pass everything else to standard error."""
     if "tensorflow" in sys.modules:
         return
+    import subprocess
+
     sys.stderr.flush()
     try:
         command = [sys.executable, "-S", "-E", "-c", FILTER, os.fsdecode(NOTICES)]
         notice_filter = subprocess.Popen(command, stdin=subprocess.PIPE)
-    except OSError:  # no process to be had: notices are better than no TensorFlow
+    except OSError:  # no further process can be started: notices are better than no TensorFlow
         notice_filter = None
     if notice_filter is None or notice_filter.stdin is None:
         _import_tensorflow()
@@ -53,3 +88,18 @@ def _import_tensorflow() -> None:
     import tensorflow as tf
 
     tf.config.list_physical_devices()
+
+
+def _make_temporary_home() -> None:
+    """Point `HOME_VARIABLES` to a folder that is removed at the end of the process."""
+    import atexit
+    import shutil
+    import tempfile
+
+    try:
+        folder = tempfile.mkdtemp(prefix="myxtts-home-")
+    except OSError:  # no temporary folder either: whatever needs one reports it
+        return
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for variable in HOME_VARIABLES:
+        os.environ.setdefault(variable, folder)

@@ -1,7 +1,7 @@
-"""What a running training tells others through two files in its folder.
+"""How a running training reports to other processes: two files in its folder.
 
-`status.json`: the newest figures, replaced as a whole. `steps.csv`: one line for each step, appended. Both are written at a
-bounded rate, so that telling costs nothing; a reader (`gpu_monitor.py --run DIR`, the diagnosis) never stops the writer.
+`status.json` holds the newest metrics and is replaced as a whole; `steps.csv` gets one line per step. Both are written at a
+bounded rate, so they cost the training next to nothing. Readers (`gpu_monitor.py --run DIR`, the diagnosis) never block it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy as np
 import psutil
 
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import append_whole
+from myxtts.runtime.atomic import append_whole, write_atomically
 
 STATUS_FILE = "status.json"
 STEPS_FILE = "steps.csv"
 OLDER_STEPS_FILE = "steps.older.csv"
 STEP_COLUMNS = ("step", "unix_seconds", "wait_seconds", "host_seconds", "device_seconds", "group")
-MOST_STEPS_IN_FILE = 500_000
-"""About 40 MB; then the file becomes `steps.older.csv` and a new one begins."""
+MOST_BYTES_OF_STEPS = 40_000_000
+"""About 500,000 steps; then the file is renamed to `steps.older.csv` and a new one begins."""
 MOST_BYTES_OF_STEP = 96
-"""Longer than any line of `steps.csv`: six numbers of at most 15 digits."""
+"""More than any line of `steps.csv` has: six numbers of at most 15 digits."""
 MOST_STEPS_WAITING = 10_000
-"""Steps kept for the file while it cannot be written; older ones are lost."""
+"""Steps kept in memory while the file cannot be written; older ones are dropped."""
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The newest figures of one training."""
+    """The newest metrics of one training; the field names are the keys of `status.json`."""
 
     state: str
     """starting | training | validating | saving | finished | failed"""
@@ -43,6 +43,7 @@ class RunStatus:
     process_id: int
     process_start: float
     wait_share: float = 0.0
+    """Fraction of the step time spent waiting for data; the next two: in Python, and on the device."""
     host_share: float = 0.0
     device_share: float = 0.0
     mean_step_seconds: float = 0.0
@@ -53,10 +54,10 @@ class RunStatus:
     signatures: int = 0
     retraces: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
-    """Whatever else the trainer shows: loss, useful frames per second, time left."""
+    """Other metrics that the trainer shows: loss, useful frames per second, time left."""
 
     def is_running(self) -> bool:
-        """The process that wrote this still lives (its number may have been given to another since: start times tell)."""
+        """Whether the process that wrote this is alive; its start time shows whether its id was given to another process."""
         try:
             return abs(psutil.Process(self.process_id).create_time() - self.process_start) < 2.0
         except psutil.NoSuchProcess:
@@ -66,62 +67,44 @@ class RunStatus:
 class StatusWriter:
     """Writes both files of a run; `add_step` and `update` are cheap and reach the disk at most every `interval_seconds`.
 
-    What cannot be written raises OSError; the files are as they were, and the next update writes what is missing.
+    If something cannot be written, `update` raises OSError, the files stay as they were, and the next update writes it.
     """
 
     def __init__(self, run_directory: str | Path, interval_seconds: float = 1.0):
         self._directory = Path(run_directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._interval = interval_seconds
         self._fixed = {"process_id": os.getpid(), "process_start": psutil.Process().create_time()}
         self._lines: list[str] = []
         self._fields: dict[str, Any] = {"state": "starting", "step": 0}
         self._written_at = float("-inf")
-        self._steps_in_file = self._count_lines()
 
     def add_step(self, step: int, wait: float, host: float, device: float, *, group: int = 0) -> None:
-        """One finished step with its seconds, as `StepClock.finish` returns them; `group` is the number of its shape."""
+        """Add one finished step with its seconds, as returned by `StepClock.finish`; `group` is the index of its shape."""
         self._lines.append(f"{step},{time.time():.3f},{wait:.6f},{host:.6f},{device:.6f},{group}\n")
 
     def update(self, force: bool = False, **fields: Any) -> bool:
-        """New values for fields of `RunStatus`; written if the last time was long enough ago. Returns whether it was."""
+        """Set fields of `RunStatus`; write if `force`, or if the last write was long enough ago. Returns whether it wrote."""
         self._fields.update(fields)
         now = time.monotonic()
         if not force and now - self._written_at < self._interval:
             return False
+        if self._written_at == float("-inf"):
+            self._directory.mkdir(parents=True, exist_ok=True)
         self._written_at = now
         self._append_steps()
         status = RunStatus(unix_seconds=time.time(), **self._fixed, **self._fields)
-        beside = self._directory / (STATUS_FILE + ".new")
-        try:
-            beside.write_text(json.dumps(asdict(status)), encoding="utf-8")
-            os.replace(beside, self._directory / STATUS_FILE)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_atomically(self._directory / STATUS_FILE, json.dumps(asdict(status)), is_durable=False)
         return True
-
-    def close(self, state: str = "finished") -> None:
-        """The last word of this run."""
-        self.update(force=True, state=state)
 
     def _append_steps(self) -> None:
         if not self._lines:
             return
         del self._lines[:-MOST_STEPS_WAITING]
         path = self._directory / STEPS_FILE
-        if self._steps_in_file >= MOST_STEPS_IN_FILE:
+        if path.exists() and path.stat().st_size >= MOST_BYTES_OF_STEPS:
             os.replace(path, self._directory / OLDER_STEPS_FILE)
-            self._steps_in_file = 0
         append_whole(path, "".join(self._lines).encode("ascii"), header=(",".join(STEP_COLUMNS) + "\n").encode("ascii"))
-        self._steps_in_file += len(self._lines)
         self._lines.clear()
-
-    def _count_lines(self) -> int:
-        try:
-            with open(self._directory / STEPS_FILE, "rb") as file:
-                return max(sum(1 for _ in file) - 1, 0)
-        except FileNotFoundError:
-            return 0
 
 
 def read_status(run_directory: str | Path) -> RunStatus:
@@ -133,16 +116,16 @@ def read_status(run_directory: str | Path) -> RunStatus:
     except FileNotFoundError:
         raise DiagnosisError(
             f"No training has written its status there. Received: {path}. "
-            "Expected: the checkpoint folder of a run (training.checkpoint_dir), with a status.json in it."
+            "Expected: the checkpoint folder of a run (training.checkpoint_dir) that contains status.json."
         ) from None
     except (OSError, ValueError, TypeError) as error:
         raise DiagnosisError(f"{path} is not the status of a training: {error}. Start the training again.") from None
 
 
 def read_steps(run_directory: str | Path, last: int | None = None) -> np.ndarray:
-    """The steps of a run, oldest first, as a structured array with the columns of `steps.csv`; a torn last line is left out.
+    """The steps of a run, oldest first, as a structured array with the columns of `steps.csv`.
 
-    With `last` only the end of the file is read, however long the run is.
+    An incomplete last line is skipped. With `last` only the end of the file is read, however long the run is.
     """
     dtype = np.dtype([(name, np.int64 if name in ("step", "group") else np.float64) for name in STEP_COLUMNS])
     path = Path(run_directory) / STEPS_FILE
@@ -156,7 +139,7 @@ def read_steps(run_directory: str | Path, last: int | None = None) -> np.ndarray
     except FileNotFoundError:
         return np.zeros(0, dtype)
     except ValueError as error:
-        raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training begins a new one.") from None
+        raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training will start a new one.") from None
     return np.array(rows if last is None else rows[-last:], dtype)
 
 
@@ -167,7 +150,7 @@ def _last_lines(path: Path, count: int | None) -> list[str]:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - (count + 2) * MOST_BYTES_OF_STEP))
             if file.tell() > 0:
-                file.readline()  # most probably only the end of a line
+                file.readline()  # most likely only the end of a line
         content = file.read().decode("ascii")
-    lines = content.split("\n")[:-1]  # what follows the last line break is torn, or nothing
+    lines = content.split("\n")[:-1]  # what follows the last line break is incomplete
     return lines[1:] if lines and lines[0].startswith(STEP_COLUMNS[0]) else lines

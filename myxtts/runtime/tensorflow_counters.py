@@ -1,9 +1,10 @@
-"""TensorFlow's own counters, read in place: XLA compilations, time spent in `IteratorGetNext`, bytes fetched.
+"""Experimental: TensorFlow's internal counters of XLA compilations, time in `IteratorGetNext` and bytes fetched.
 
-TensorFlow counts all of these by name, but has no Python function that returns the figures. The counters are registered in
-a C++ map whose layout follows from the headers that TensorFlow installs (`xla/tsl/lib/monitoring/*.h`). The map is walked
-once, through `/proc/self/mem`, so that a layout other than the expected one gives "not available" instead of a crash; after
-that a reading is one load of an integer (about 0.1 microseconds). Nothing is set before the import, and nothing is logged.
+TensorFlow 2.21 keeps these counters but has no Python function that returns them: `tensorflow.python.eager.monitoring` only
+creates new ones. They are registered in a C++ map whose layout follows from the headers that TensorFlow installs
+(`xla/tsl/lib/monitoring/*.h`). The map is read once (3 ms), through `/proc/self/mem`, so that another layout means "not
+available" instead of a crash; after that a reading is one load of an integer. `MYXTTS_TENSORFLOW_COUNTERS=off` switches all of
+this off; then retracing is detected by traces and batch signatures alone.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from collections.abc import Callable
 
 from myxtts.errors import DiagnosisError
 
+SWITCH_VARIABLE = "MYXTTS_TENSORFLOW_COUNTERS"
 XLA_COMPILATIONS = "/tensorflow/core/xla_compilations"
 XLA_COMPILATION_MICROSECONDS = "/tensorflow/core/xla_compilation_time_usecs"
 ITERATOR_BUSY_MICROSECONDS = "/tensorflow/data/iterator_busy"
-"""Time in which some iterator was asked for its next batch, be it from Python or inside a graph (iterators on the host)."""
+"""Time during which an iterator on the host was asked for its next batch, from Python or inside a graph."""
 BYTES_FETCHED = "/tensorflow/data/bytes_fetched"
-"""Bytes that iterators have handed out."""
+"""Bytes that iterators have returned."""
 
 _DEFAULT_REGISTRY = "_ZN3tsl10monitoring18CollectionRegistry7DefaultEv"
 _GET_CELL = "_ZN3tsl10monitoring7CounterILi0EE7GetCellIJEEEPNS0_11CounterCellEDpRKT_"
 _MOST_METRICS = 100_000
-# CollectionRegistry: Env* (8), Mutex (8), std::map: comparison (8), colour (8), root, leftmost, rightmost, count.
+# CollectionRegistry: Env* (8), Mutex (8), std::map: comparison (8), color (8), root, leftmost, rightmost, count.
 _REGISTRY_ROOT, _REGISTRY_COUNT = 16 + 16, 16 + 40
-# Node of the map: colour (8), parent (8), left, right, then the key as (length, characters) and the MetricDef*.
+# Node of the map: color (8), parent (8), left, right, then the key as (length, characters) and the MetricDef*.
 _NODE_LEFT, _NODE_RIGHT, _NODE_KEY_LENGTH, _NODE_KEY, _NODE_METRIC = 16, 24, 32, 40, 48
 # Counter<0>: Mutex (8), Status (8), std::map of cells (48), then the MetricDef that the registry points at.
 _COUNTER_METRIC = 64
@@ -37,11 +39,11 @@ _METRIC_NAME, _METRIC_NAME_LENGTH = 8, 16
 
 
 class LayoutError(DiagnosisError):
-    """TensorFlow's counters do not lie in memory as its headers say."""
+    """TensorFlow's counters are not laid out in memory as its headers say."""
 
 
 def find_counter(name: str) -> Callable[[], int] | None:
-    """A function that returns the counter's value in well under a microsecond; None where it cannot be had."""
+    """A function that returns the counter's value in well under a microsecond; None if it is not available."""
     metrics, _ = _metrics()
     if metrics is None or name not in metrics:
         return None
@@ -50,15 +52,21 @@ def find_counter(name: str) -> Callable[[], int] | None:
 
 
 def why_unavailable() -> str | None:
-    """One sentence that says why TensorFlow's counters cannot be read here; None if they can."""
+    """One sentence that says why TensorFlow's counters are not available; None if they are."""
     return _metrics()[1]
 
 
-@functools.cache
 def _metrics() -> tuple[dict[str, int] | None, str | None]:
-    """Addresses of the label-less counters by name, or why there are none."""
+    """Addresses of the counters without labels by name, or why they are not available."""
+    if os.environ.get(SWITCH_VARIABLE, "").lower() in ("off", "0", "false", "no"):
+        return None, f"TensorFlow's counters are switched off ({SWITCH_VARIABLE})."
+    return _found_metrics()
+
+
+@functools.cache
+def _found_metrics() -> tuple[dict[str, int] | None, str | None]:
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return None, f"TensorFlow's counters are read on 64-bit Linux only; this is {sys.platform}."
+        return None, f"TensorFlow's counters can be read on 64-bit Linux only; this is {sys.platform}."
     try:
         return _find_metrics(), None
     except (LayoutError, OSError, OverflowError, AttributeError) as error:
@@ -77,7 +85,7 @@ def _find_metrics() -> dict[str, int]:
             metric = metrics[name]
             stored = _bytes(memory, _word(memory, metric + _METRIC_NAME), _word(memory, metric + _METRIC_NAME_LENGTH))
             if stored != name.encode():
-                raise LayoutError(f"the counter {name} calls itself {stored!r}")
+                raise LayoutError(f"the counter {name} has the name {stored!r}")
     finally:
         os.close(memory)
     return metrics
@@ -96,17 +104,17 @@ def _library() -> ctypes.CDLL:
 
 
 def _registered_metrics(memory: int, registry: int) -> dict[str, int]:
-    """Address of the definition of each registered metric, by name."""
+    """Metric name → address of its definition."""
     count = _word(memory, registry + _REGISTRY_COUNT)
     if not 0 < count < _MOST_METRICS:
-        raise LayoutError(f"its registry claims to hold {count} metrics")
+        raise LayoutError(f"its registry reports {count} metrics")
     metrics, nodes = {}, [_word(memory, registry + _REGISTRY_ROOT)]
     while nodes:
         node = nodes.pop()
         if node == 0:
             continue
         if len(metrics) > count:
-            raise LayoutError("its registry holds more metrics than it claims")
+            raise LayoutError("its registry has more metrics than it reports")
         name = _bytes(memory, _word(memory, node + _NODE_KEY), _word(memory, node + _NODE_KEY_LENGTH))
         metrics[name.decode("ascii", "replace")] = _word(memory, node + _NODE_METRIC)
         nodes += [_word(memory, node + _NODE_LEFT), _word(memory, node + _NODE_RIGHT)]

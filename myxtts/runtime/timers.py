@@ -1,7 +1,7 @@
-"""Where the time of each step goes: waiting for data, host, device; and named stages beside the steps.
+"""Where the time of each step goes (waiting for data, host, device), and the time of named stages outside the steps.
 
-In: marks set by the loop, one `perf_counter` each (well under a microsecond). Out: totals, shares, mean, spread, and the last
-steps one by one. Every moment between `begin` and the last `finish` belongs to exactly one stage.
+The loop sets marks, each of which costs one `perf_counter` call (well under a microsecond). Every moment between `begin` and the
+last `finish` belongs to exactly one stage.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ MAD_TO_STD = 1.4826
 
 
 class Stage(IntEnum):
-    """What a part of a step is spent on."""
+    """What part of a step's time is spent on."""
 
     WAIT = 0
-    """The loop stands still because the next batch is not there."""
+    """The loop waits for the next batch."""
     HOST = 1
     """Python: dispatch, logging, bookkeeping."""
     DEVICE = 2
-    """The step function runs (on a CPU the call itself; on a GPU until a value is fetched)."""
+    """The step function runs (on a CPU during the call; on a GPU until a value is fetched)."""
 
 
 @dataclass(frozen=True)
 class StepSummary:
-    """Figures of many steps."""
+    """Statistics of many steps; the field names are keys of `myxtts diagnose --json`."""
 
     steps: int
     mean_seconds: float
     std_seconds: float
     median_seconds: float
     step_cv: float
-    """1.4826 x median absolute deviation / median: the spread of the ordinary steps."""
+    """1.4826 x median absolute deviation / median: the spread of ordinary steps, without stalls."""
     wait_share: float
+    """Fraction of the time spent in `Stage.WAIT`; the next two: in `Stage.HOST` and `Stage.DEVICE`."""
     host_share: float
     device_share: float
 
     @property
     def std_over_mean(self) -> float:
-        """The plain spread, stalls included."""
+        """The plain spread, including stalls."""
         return self.std_seconds / self.mean_seconds if self.mean_seconds > 0 else 0.0
 
 
@@ -58,26 +59,29 @@ def robust_spread(seconds: np.ndarray) -> float:
 
 
 def summarize(stages: np.ndarray) -> StepSummary:
-    """Figures from seconds by (step, stage)."""
+    """Statistics of an array of seconds, (steps, stages)."""
     if len(stages) == 0:
         return StepSummary(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     seconds = stages.sum(axis=1)
-    shares = stages.sum(axis=0) / max(float(seconds.sum()), 1e-12)
+    fractions = stages.sum(axis=0) / max(float(seconds.sum()), 1e-12)
     return StepSummary(
         steps=len(seconds),
         mean_seconds=float(seconds.mean()),
         std_seconds=float(seconds.std()),
         median_seconds=float(np.median(seconds)),
         step_cv=robust_spread(seconds),
-        wait_share=float(shares[Stage.WAIT]),
-        host_share=float(shares[Stage.HOST]),
-        device_share=float(shares[Stage.DEVICE]),
+        wait_share=float(fractions[Stage.WAIT]),
+        host_share=float(fractions[Stage.HOST]),
+        device_share=float(fractions[Stage.DEVICE]),
     )
 
 
 class StepClock:
-    """Splits the time of a loop. `begin`; then per step: `mark(Stage.WAIT)` after the batch came, `mark(Stage.DEVICE)` after
-    the step ran, `finish()` at the end. What lies between the last mark and `finish` is host time."""
+    """Splits the time of a loop.
+
+    Call `begin`; then for each step `mark(Stage.WAIT)` when the batch has arrived, `mark(Stage.DEVICE)` when the step has run,
+    and `finish()` at the end. The time between the last mark and `finish` is host time.
+    """
 
     def __init__(self, capacity_steps: int = 4096):
         self._ring = np.zeros((capacity_steps, len(Stage)))
@@ -90,7 +94,7 @@ class StepClock:
 
     @property
     def steps(self) -> int:
-        """Steps finished."""
+        """Number of finished steps."""
         return self._steps
 
     @property
@@ -99,12 +103,12 @@ class StepClock:
         return sum(self._totals)
 
     def begin(self) -> None:
-        """Start the clock, or start it again after a pause (validation, a checkpoint): the pause belongs to no step."""
+        """Start the clock, or restart it after a pause (validation, a checkpoint) that belongs to no step."""
         self._current = [0.0] * len(Stage)
         self._last = time.perf_counter()
 
     def mark(self, stage: Stage) -> float:
-        """The time since the last mark went into `stage`; returns it in seconds."""
+        """Add the time since the last mark to `stage`; returns it in seconds."""
         now = time.perf_counter()
         seconds = now - self._last
         self._current[stage] += seconds
@@ -112,7 +116,7 @@ class StepClock:
         return seconds
 
     def finish(self, group: int = 0) -> tuple[float, float, float]:
-        """End of a step; `group` tells steps of different shapes apart. Returns its (wait, host, device) seconds."""
+        """End a step of shape index `group`. Returns its (wait, host, device) seconds."""
         self.mark(Stage.HOST)
         wait, host, device = self._current
         slot = self._steps % len(self._ring)
@@ -128,7 +132,7 @@ class StepClock:
         return wait, host, device
 
     def recent(self, last: int | None = None, group: int | None = None) -> np.ndarray:
-        """Seconds by (step, stage) of the newest steps, oldest first; at most `capacity_steps` are remembered."""
+        """Seconds of the newest steps, (steps, stages), oldest first; at most `capacity_steps` are kept."""
         kept = min(self._steps, len(self._ring))
         order = np.arange(self._steps - kept, self._steps) % len(self._ring)
         if group is not None:
@@ -138,13 +142,13 @@ class StepClock:
         return self._ring[order]
 
     def groups(self) -> list[int]:
-        """The groups among the remembered steps."""
+        """The groups of the kept steps."""
         return sorted(set(self._groups[: min(self._steps, len(self._ring))].tolist()))
 
     def summary(self, last: int | None = None, group: int | None = None) -> StepSummary:
-        """Figures of the newest steps; median and spread always from the remembered ones.
+        """Statistics of the newest steps.
 
-        Without `last` and `group`, steps, mean, standard deviation and shares are those of the whole run.
+        Without `last` and `group` they cover the whole run, except median and spread, which cover the kept steps.
         """
         recent = summarize(self.recent(last, group))
         if last is not None or group is not None or self._steps <= len(self._ring):
@@ -164,15 +168,14 @@ class StepClock:
 
 
 class StageTimers:
-    """Adds up the time of named stages that are not part of a step: import, cache, compilation, logging, validation."""
+    """Adds up the time of named stages outside the steps: import, cache, compilation, logging, validation."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
-        self._calls: dict[str, int] = {}
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time of the `with` block goes to `name`."""
+        """Add the time of the `with` block to `name`."""
         start = time.perf_counter()
         try:
             yield
@@ -180,18 +183,9 @@ class StageTimers:
             self.add(name, time.perf_counter() - start)
 
     def add(self, name: str, seconds: float) -> None:
-        """Time measured elsewhere goes to `name`."""
+        """Add seconds that were measured elsewhere to `name`."""
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
-        self._calls[name] = self._calls.get(name, 0) + 1
 
     def seconds(self, name: str) -> float:
-        """Time spent in `name` so far; 0 if it never ran."""
+        """Seconds spent in `name` so far; 0 if it never ran."""
         return self._seconds.get(name, 0.0)
-
-    def as_dict(self) -> dict[str, float]:
-        """Seconds by name, in the order of first use."""
-        return dict(self._seconds)
-
-    def calls(self, name: str) -> int:
-        """How often `name` ran."""
-        return self._calls.get(name, 0)

@@ -1,8 +1,9 @@
-"""How a text is spoken: the choices of the caller, checked."""
+"""How a text is spoken: the caller's choices, and the checks that need only the description of a voice."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -16,11 +17,11 @@ from myxtts.text import phonemes
 from myxtts.text.languages import match_language
 from myxtts.text.tokenizer import FrontEnd
 
-# MERGED: What can be refused before a network is built and TensorFlow imported: texts, names, and what a voice needs and can do.
-
 LONGEST_TEXT = 200_000
 """Characters spoken at once: about four hours of speech."""
 SHOWN_NAMES = 20
+LARGEST_WEIGHT = 1e6
+"""Of a speaker in a mixture; the weights are divided by their sum."""
 
 
 def check_text_length(text: str) -> None:
@@ -42,6 +43,31 @@ def check_name(what: str, name: str, names: Sequence[str]) -> None:
     raise VoiceError(f"This voice has no {what} {name!r:.60}. It has: {listed}{more}.{advice}")
 
 
+def parse_mixture(text: str, names: Sequence[str]) -> dict[str, float]:
+    """The weights of a speaker's name, or of several: `anna:0.7+ben:0.3`; unknown names are a `VoiceError`.
+
+    A name of the voice that looks like a mixture is a name.
+    """
+    if text in names or "+" not in text:
+        check_name("speaker", text, names)
+        return {text: 1.0}
+    weights: dict[str, float] = {}
+    for part in text.split("+"):
+        name, _, weight = (
+            part.strip().rpartition(":") if ":" in part and part.strip() not in names else (part.strip(), "", "1")
+        )
+        check_name("speaker", name, names)
+        try:
+            weights[name] = weights.get(name, 0.0) + float(weight)
+        except ValueError:
+            weights[name] = math.nan
+    if not all(0 < weight <= LARGEST_WEIGHT for weight in weights.values()):
+        raise VoiceError(
+            f"A mixture of speakers is such as anna:0.7+ben:0.3, with weights above 0. Received: {text!r:.80}."
+        )
+    return weights
+
+
 def check_can_clone(model: ModelSpec) -> None:
     """Raise a `VoiceError` for a voice that takes no reference."""
     if not model.has_speakers:
@@ -49,7 +75,7 @@ def check_can_clone(model: ModelSpec) -> None:
 
 
 def check_language(language: str | None, languages: Sequence[str]) -> str:
-    """The voice's own code of a language given by code or name (`fa`, `Persian`), its first if None; else a `VoiceError`."""
+    """The voice's own code of a language given by code or name (`fa`, `Persian`), its first if None; otherwise a `VoiceError`."""
     if language is None:
         return languages[0]
     found = match_language(language, languages)
@@ -76,7 +102,7 @@ class SpeechOptions:
     language: str | None = None
     """None: the first language of the voice."""
     speaker: str | Speaker | None = None
-    """A name, or a speaker that `Voice.clone` heard; None: the first speaker of the voice."""
+    """A name, a mixture such as `anna:0.7+ben:0.3`, or a speaker made by `Voice.clone`; None: the voice's first speaker."""
     speed: float = 1.0
     """2 is twice as fast."""
     pause: float = 0.25
@@ -110,7 +136,7 @@ _VOICE_DEFAULTS = ("steps", "temperature")
 
 
 def check_number(name: str, value: Any) -> None:
-    """Whether a value may stand for the option of this name; text, truth values and values out of range are told."""
+    """Raise a `VoiceError` for a value that the option of this name cannot have: text, booleans, values out of range."""
     kind, lowest, highest = _RANGES[name]
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = "a whole number" if kind is Integral else "a number"

@@ -1,6 +1,6 @@
-"""Where speech goes: chunks of samples in, a finished file (or a stream) out, in bounded memory.
+"""Where speech goes: chunks of samples become a file, a stream of bytes, or sound from a player, in bounded memory.
 
-A file is written beside its place and renamed when it is whole; whatever goes wrong, nothing half-written stays behind.
+A file is written under a temporary name and renamed when it is complete; after an error nothing half-written is left.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, discard, path_beside
+from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate
 from myxtts.errors import AudioError
-from myxtts.runtime.console import held_back, printable
+from myxtts.runtime.atomic import temporary_path
+from myxtts.runtime.console import printable, signals_deferred
 
-# MERGED: Play a wav file through a player that is installed: nothing is linked, so speaking needs no audio library.
-
+LOWEST_RATE, HIGHEST_RATE = 4000, 192_000
+"""Hz of the output."""
 FILE_VARIABLE = "MYXTTS_WAV"
 """Environment variable that hands the path to PowerShell, which would otherwise parse it as code."""
 PLAYERS: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +39,9 @@ PLAYERS: Mapping[str, tuple[str, ...]] = {
         f"(New-Object System.Media.SoundPlayer $env:{FILE_VARIABLE}).PlaySync()",
     ),
 }
-"""Programs and their arguments, the preferred first: PulseAudio and PipeWire, ALSA, FFmpeg, macOS, Windows."""
+"""Programs that play a wav file, and their arguments, the preferred first: PulseAudio and PipeWire, ALSA, FFmpeg, macOS, Windows.
+
+Nothing is linked, so speaking needs no audio library."""
 
 
 def find_player() -> str:
@@ -54,7 +57,7 @@ def find_player() -> str:
 
 
 def play(path: str | Path, player: str) -> None:
-    """Play a wav file to its end; an `AudioError` with the player's own words if it fails."""
+    """Play a wav file to its end; an `AudioError` with the player's own message if it fails."""
     path = os.path.abspath(path)
     words = [player, *(word.format(wav=path) for word in PLAYERS[player])]
     try:
@@ -78,16 +81,25 @@ def play(path: str | Path, player: str) -> None:
 
 
 def resolve_format(path: str | Path | None, format: str | None) -> str:
-    """The format that was asked for, else the one that the file's name says."""
+    """The format that was asked for, otherwise the one of the file's name."""
     name = format or (Path(path).suffix[1:].lower() if path is not None else "wav")
     if name not in FORMATS:
-        received = f"{name!r}" if name else f"a file name without an extension ({Path(path).name!r})"
+        received = f"{name!r}" if name else f"a file name without an extension ({Path(path or '').name!r})"
         raise AudioError(
             f"Unknown audio format. Received: {received}. Expected one of: {', '.join(FORMATS)}; "
             "name the file so, or give --format.",
             "not audio",
         )
     return name
+
+
+def check_output_rate(sample_rate: int) -> None:
+    """Raise an `AudioError` for a rate (Hz) that is no rate of audio."""
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise AudioError(
+            f"The sample rate must lie between {LOWEST_RATE} and {HIGHEST_RATE} Hz. Received: {sample_rate}.",
+            "not audio",
+        )
 
 
 def check_output(path: str | Path, format: str | None) -> str:
@@ -134,7 +146,7 @@ def new_file(stem: str, format: str) -> Iterator[Path]:
     try:
         yield path
     except BaseException:
-        discard(path)
+        path.unlink(missing_ok=True)
         raise
 
 
@@ -148,25 +160,25 @@ class AudioFileWriter:
         name = check_output(path, format)
         check_rate(name, sample_rate)
         self._container, self._coding = FORMATS[name]
-        self._beside = path_beside(self.path)
+        self._beside = temporary_path(self.path)
 
     def __enter__(self) -> AudioFileWriter:
         try:
-            with held_back():
+            with signals_deferred():
                 self._stream = _Stream(open(self._beside, "w+b"))
                 self._sound = soundfile.SoundFile(
-                    self._stream, "w", self.sample_rate, 1, self._coding, format=self._container
+                    cast(BinaryIO, self._stream), "w", self.sample_rate, 1, self._coding, format=self._container
                 )
         except OSError as error:
             raise self._failure(error) from None
         except BaseException:  # a signal, too: nobody will leave what was not entered
-            discard(self._beside)
+            self._beside.unlink(missing_ok=True)
             raise
         return self
 
     def write(self, samples: np.ndarray) -> None:
         """Append samples (samples,); louder ones than full scale are clipped."""
-        with held_back():
+        with signals_deferred():
             for start in range(0, len(samples), WRITE_SAMPLES):
                 self._sound.write(np.clip(samples[start : start + WRITE_SAMPLES], -1, 1))
             self._stream.flush()
@@ -177,7 +189,7 @@ class AudioFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with held_back():
+        with signals_deferred():
             try:
                 self._sound.close()
                 self._stream.close()
@@ -188,7 +200,7 @@ class AudioFileWriter:
             except OSError as failure:
                 raise self._failure(failure) from None
             finally:
-                discard(self._beside)
+                self._beside.unlink(missing_ok=True)
 
     def _failure(self, error: OSError) -> AudioError:
         return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")

@@ -1,26 +1,19 @@
-"""Who speaks: reference recordings → pieces of mel for the speaker encoder, and speaker vectors kept in small JSON files."""
+"""Speakers of a voice: reference recordings → pieces of mel for the speaker encoder; speaker vectors in small JSON files."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from myxtts.audio.files import (
-    SILENT_PEAK,
-    discard,
-    level_loudness,
-    path_beside,
-    probe_audio,
-    read_audio,
-    resample,
-    trim_silence,
-)
+from myxtts.audio.clips import SILENT_PEAK, level_loudness, trim_silence
+from myxtts.audio.files import probe_audio, read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import AudioError, VoiceError
+from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.voice_folder import VoiceDescription
 
@@ -32,8 +25,8 @@ SHORTEST_SPEECH_SECONDS = 0.5
 """What must be left of it without the silence at its ends: a file of 1 s has some, a click in silence has nothing else."""
 READ_SECONDS = 180.0
 """Only so much of a file is decoded, whatever its length: enough for a minute of speech after a silence."""
-HEARD_SECONDS = 60.0
-"""Of a long reference only its beginning is heard: a speaker is known by then."""
+USED_SECONDS = 60.0
+"""Of a long reference only the beginning is used: more does not change the vector much."""
 MOST_BYTES = 1 << 20
 LARGEST_VALUE = 1e6
 """Far beyond any value of a speaker vector; float32 can hold it."""
@@ -41,7 +34,7 @@ LARGEST_VALUE = 1e6
 
 @dataclass(frozen=True)
 class Speaker:
-    """A speaker of one voice, as its speaker encoder hears them."""
+    """A speaker of one voice: the output of its speaker encoder."""
 
     vector: np.ndarray
     """float32 (speaker_channels,)."""
@@ -57,15 +50,10 @@ class Speaker:
             # Not rounded: the saved speaker sounds exactly like the cloned one.
             "vector": [float(value) for value in self.vector],
         }
-        path = Path(path)
-        beside = path_beside(path)
         try:
-            beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
-            os.replace(beside, path)
+            write_atomically(path, json.dumps(content) + "\n", is_durable=False)
         except OSError as error:
-            raise VoiceError(f"The speaker {path} could not be written: {error.strerror}.") from None
-        finally:
-            discard(beside)
+            raise VoiceError(f"The speaker {path} could not be written: {cause_of(error)}.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Speaker:
@@ -90,10 +78,9 @@ class Speaker:
         return cls(np.asarray(vector, np.float32), voice)
 
 
-def _is_vector_value(value: object) -> bool:
-    return (
-        type(value) in (int, float) and abs(value) <= LARGEST_VALUE
-    )  # neither a bool nor NaN, which is not below anything
+def _is_vector_value(value: Any) -> bool:
+    # Neither a bool nor NaN, which is not below anything.
+    return type(value) in (int, float) and abs(value) <= LARGEST_VALUE
 
 
 def check_reference(path: str | Path) -> None:
@@ -111,7 +98,7 @@ def _check_seconds(path: str | Path, seconds: float) -> None:
 
 
 def reference_pieces(path: str | Path, description: VoiceDescription, mel: MelSpec) -> np.ndarray:
-    """A recording as the speaker encoder learnt to hear it: log-mel (pieces, reference_frames, n_mels)."""
+    """A recording as the speaker encoder was trained on recordings: log-mel (pieces, reference_frames, n_mels)."""
     samples, file_rate = read_audio(path, first_seconds=READ_SECONDS)
     _check_seconds(path, len(samples) / file_rate)
     peak = float(np.abs(samples).max())
@@ -130,9 +117,7 @@ def reference_pieces(path: str | Path, description: VoiceDescription, mel: MelSp
         )
     if description.loudness_db is not None:
         samples = level_loudness(samples, mel.sample_rate, description.loudness_db)
-    return cut_reference(
-        mel_numpy(samples[: round(HEARD_SECONDS * mel.sample_rate)], mel), description.reference_frames
-    )
+    return cut_reference(mel_numpy(samples[: round(USED_SECONDS * mel.sample_rate)], mel), description.reference_frames)
 
 
 def cut_reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:

@@ -1,62 +1,43 @@
-"""A voice that speaks: a voice folder in, audio out. The door of synthesis for Python.
+"""A voice that speaks: a voice folder in, audio out. The entry point of synthesis for Python.
 
     voice = Voice.load("my-voice")
     for chunk in voice.say("A long text. It comes sentence by sentence."):
         play(chunk.samples, chunk.sample_rate)
 
-One `Voice` may be used by many threads at once.
+One `Voice` may be used by several threads at once. Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from myxtts.errors import TextError, VoiceError
-from myxtts.models.vocoder import GriffinLimSettings
-from myxtts.runtime.compilation import Counts
-from myxtts.synthesis.engine import (
-    FRAME_SHAPES,
-    TOKEN_SHAPES,
-    Engine,
-    Piece,
-    Renderer,
-    Sampling,
-    cut_symbols,
-    join_piece,
-    round_up,
-)
+from myxtts.synthesis.engine import Encoded, Engine, Sampling, load_engine
+from myxtts.synthesis.markup import Part, Spoken, Style, parse_markup
 from myxtts.synthesis.options import (
     SpeechOptions,
     check_can_clone,
     check_language,
-    check_name,
     check_number,
     check_text_length,
+    parse_mixture,
 )
+from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
+from myxtts.synthesis.reader import Reader, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
-from myxtts.synthesis.voice_folder import (
-    SPEAKER_VECTORS,
-    WEIGHTS_NAME,
-    VoiceDescription,
-    read_description,
-    voice_identity,
-)
-from myxtts.synthesis.weights_file import read_weights
-from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
-from myxtts.text.sentences import TextPiece, split_sentences
-
-BATCH_ROWS = 8
-"""Sentences that are spoken at once by `synthesize_many`."""
+from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
+from myxtts.synthesis.vocoder import Vocoder, open_vocoder
+from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
 
 
 class Audio(NamedTuple):
-    """Speech: float32 samples (samples,) in -1…1, and their rate in Hz."""
+    """Speech: float32 samples (samples,) from -1 to 1, and their rate in Hz."""
 
     samples: np.ndarray
     sample_rate: int
@@ -73,63 +54,81 @@ class Chunk(NamedTuple):
     samples: np.ndarray
     sample_rate: int
     text: str
-    unknown: Counter
-    """Symbols of the text that the voice has not learnt and left out."""
+    unknown: Counter[str]
+    """Symbols of the text that the voice does not have; they are skipped."""
+    symbols: tuple[Timed, ...] = ()
+    """The symbols that are spoken, in seconds from the start of the chunk."""
+    language: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts, with the pause after it."""
+        return len(self.samples) / self.sample_rate
 
 
 class Voice:
     """A loaded voice."""
 
     def __init__(
-        self, description: VoiceDescription, engine: Engine, speaker_vectors: np.ndarray | None, identity: str
+        self,
+        description: VoiceDescription,
+        engine: Engine,
+        vocoder: Vocoder,
+        speaker_vectors: np.ndarray | None,
+        identity: str,
     ):
-        """Use `Voice.load`. A trainer that wants to hear its network makes a voice of `Engine.of_model` here."""
+        """Use `Voice.load`."""
         self.description = description
         self.engine = engine
+        self.vocoder = vocoder
         self.identity = identity
         self.languages = tuple(description.languages)
         self.speakers = tuple(description.speakers)
-        self.mel = engine.mel
-        self.sample_rate = engine.mel.sample_rate
+        self.mel = description.mel_spec()
+        self.sample_rate = self.mel.sample_rate
         self.trim_silence_db = description.trim_silence_db
         self.loudness_db = description.loudness_db
+        self._model = description.model_spec()
         self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
-        id_of = self._tokenizer.symbols.id_of
-        self._boundaries = frozenset(id_of[symbol] for symbol in (WORD_BOUNDARY, *PAUSE_SYMBOLS) if symbol in id_of)
+        self._reader = Reader(self._tokenizer, description.max_characters)
+        self._boundaries = self._reader.boundaries
 
     @classmethod
-    def load(cls, folder: str | Path, vocoder: GriffinLimSettings | None = None) -> Voice:
-        """Read a voice folder; a missing, cut-off, foreign or newer one is a `VoiceError`."""
+    def load(cls, folder: str | Path | None = None, threads: int | None = None) -> Voice:
+        """Read a voice folder; a missing, damaged, foreign or newer one is a `VoiceError`.
+
+        Args:
+            folder: the voice folder; None: the bundled voice.
+            threads: threads of one sentence; None: as many as there are cores for this process.
+        """
+        folder = bundled_voice() if folder is None else Path(folder)
         description = read_description(folder)
-        engine = Engine(description.model_spec(), description.mel_spec(), vocoder)
-        shapes = engine.weight_shapes()
-        if engine.spec.has_speakers:
-            shapes[SPEAKER_VECTORS] = (len(description.speakers), engine.spec.speaker_channels)
-        weights = read_weights(Path(folder) / WEIGHTS_NAME, shapes)
-        engine.assign(weights)
-        vectors = weights[SPEAKER_VECTORS] if engine.spec.has_speakers else None
-        return cls(description, engine, vectors, voice_identity(folder))
+        engine, speaker_vectors = load_engine(folder, description, threads)
+        vocoder = open_vocoder(description.vocoder, description.mel_spec(), folder, threads)
+        return cls(description, engine, vocoder, speaker_vectors, voice_identity(folder, description))
 
     # --- speaking -------------------------------------------------------------------------------------------------
 
     def say(self, text: str, options: SpeechOptions | None = None, **named) -> Iterator[Chunk]:
         """Speak a text: chunks of audio as they are ready, sentence by sentence, to be played one after the other.
 
-        Options are given by name (`SpeechOptions`) or as an object. What is wrong with them or the text is raised at once.
+        Options are given by name (`SpeechOptions`) or as an object; the text may have marks (`myxtts.synthesis.markup`). What is
+        wrong with them or the text is raised at once.
         """
         options = _options(options, named)
-        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
-        pieces = self._pieces(text, language, options, options.seed)
-        first = next(pieces)  # a text without anything to speak is told now
-        return self._say(itertools.chain([first], pieces), language, vector, options)
+        pieces = self._pieces(text, options, options.seed)
+        samplings = self._samplings(text, options)
+        first = next(pieces)  # a text with nothing to say raises now
+        return (self._chunk(piece, samplings[piece.style]) for piece in itertools.chain([first], pieces))
 
-    def _say(
-        self, pieces: Iterable[Piece], language: str, vector: np.ndarray, options: SpeechOptions
-    ) -> Iterator[Chunk]:
-        for piece in pieces:
-            samples = self._speak([piece], language, vector, options)[0]
-            yield Chunk(samples, self.sample_rate, piece.text, piece.unknown)
+    def words_of(self, chunk: Chunk) -> list[Timed]:
+        """The written words of a chunk, in seconds from its start."""
+        words = chunk.text.split()
+        encoded = self._tokenizer.encode_many(words, chunk.language) if words else []
+        names = self._tokenizer.symbols.symbols
+        counts = [count_spoken_words([names[each] for each in found.ids]) for found in encoded]
+        return time_words(chunk.symbols, words, counts)
 
     def synthesize(self, text: str, options: SpeechOptions | None = None, **named) -> Audio:
         """Speak a text and return all of it: the chunks of `say`, joined."""
@@ -139,7 +138,7 @@ class Voice:
     def synthesize_many(
         self, texts: Sequence[str], options: SpeechOptions | None = None, *, seeds: Sequence[int] | None = None, **named
     ) -> list[Audio]:
-        """Speak many texts, several sentences at once; each as `synthesize` speaks it with its seed (0, 1, 2, … if None)."""
+        """Speak several texts, each as `synthesize` speaks it with its seed (0, 1, 2, … if None)."""
         options = _options(options, named)
         if isinstance(texts, str):
             raise TextError(f"Expected a list of texts. Received one text: {texts!r:.60}. Use `synthesize` for one.")
@@ -148,39 +147,38 @@ class Voice:
             raise VoiceError(f"Every text needs a seed. Received: {len(texts)} texts and {len(seeds)} seeds.")
         for seed in seeds:
             check_number("seed", seed)
-        language, vector = check_language(options.language, self.languages), self.speaker_vector(options.speaker)
-        pieces: list[Piece] = []
-        for owner, (text, seed) in enumerate(zip(texts, seeds, strict=True)):
-            pieces += self._pieces(text, language, options, seed, owner)
-        spoken = self._speak(pieces, language, vector, options, BATCH_ROWS if len(pieces) > 1 else 1)
-        parts: list[list[np.ndarray]] = [[] for _ in texts]
-        for piece, samples in zip(pieces, spoken, strict=True):
-            parts[piece.owner].append(samples)
-        return [Audio(np.concatenate(part), self.sample_rate) for part in parts]
+        # Every text is checked before the first one is spoken.
+        pieces = [list(self._pieces(text, options, seed)) for text, seed in zip(texts, seeds, strict=True)]
+        samplings = [self._samplings(text, options) for text in texts]
+        return [
+            Audio(np.concatenate([self._chunk(piece, own[piece.style]).samples for piece in each]), self.sample_rate)
+            for each, own in zip(pieces, samplings, strict=True)
+        ]
 
     def vocode(self, mel: np.ndarray) -> Audio:
-        """A log-mel (frames, n_mels) of this voice's definition as sound, by the vocoder that the voice speaks with."""
+        """A log-mel (frames, n_mels) of this voice's definition as sound, by the voice's vocoder."""
         shape, n_mels = np.shape(mel), self.mel.n_mels
         if len(shape) != 2 or shape[1] != n_mels or shape[0] == 0:
             raise VoiceError(f"Expected a mel of shape (frames, {n_mels}). Received: {shape}.")
         if not np.isfinite(mel).all():
             raise VoiceError("Expected a mel of finite numbers. Received: some that are infinite or not a number.")
-        frames = shape[0]
-        padded = np.zeros((1, round_up(frames, FRAME_SHAPES), n_mels), np.float32)
-        padded[0, :frames] = mel
-        samples = self.engine.vocode(padded, np.array([frames], np.int32))[0]
-        return Audio(samples[: (frames - 1) * self.mel.hop_length], self.sample_rate)
+        return Audio(self.vocoder(np.asarray(mel, np.float32)), self.sample_rate)
 
     # --- speakers -------------------------------------------------------------------------------------------------
 
     @property
     def can_clone(self) -> bool:
-        """Whether the voice learnt to follow a reference recording."""
-        return self.engine.spec.has_speakers
+        """Whether the voice can follow a reference recording."""
+        return self._model.has_speakers
+
+    @property
+    def speaks_phonemes(self) -> bool:
+        """Whether its symbols are phonemes and not letters."""
+        return self._tokenizer.front_end.kind == "phonemes"
 
     def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
         """The speaker of one or several recordings of at least 1 s each; several are averaged."""
-        check_can_clone(self.engine.spec)
+        check_can_clone(self._model)
         paths = [references] if isinstance(references, str | Path) else list(references)
         if not paths:
             raise VoiceError("A clone needs at least one reference recording.")
@@ -191,8 +189,11 @@ class Voice:
         return Speaker(np.mean(vectors, axis=0).astype(np.float32), self.identity)
 
     def speaker_vector(self, speaker: str | Speaker | None) -> np.ndarray:
-        """The vector (speaker_channels,) of a name or of a cloned speaker; zeros for a voice of one speaker."""
-        channels = self.engine.spec.speaker_channels
+        """The vector (speaker_channels,) of a name, of a mixture (`anna:0.7+ben:0.3`) or of a cloned speaker.
+
+        Zeros for a voice of one speaker.
+        """
+        channels = self._model.speaker_channels
         if isinstance(speaker, Speaker):
             if not self.can_clone or speaker.voice != self.identity or speaker.vector.shape != (channels,):
                 raise VoiceError(
@@ -200,106 +201,83 @@ class Voice:
                     f"{self.identity!r}. Clone it again with this voice."
                 )
             return speaker.vector
-        if speaker is not None:
-            check_name("speaker", speaker, self.speakers)
-        if not self.can_clone:
+        first = dict.fromkeys(self.speakers[:1], 1.0)
+        weights = first if speaker is None else parse_mixture(speaker, self.speakers)
+        if self._speaker_vectors is None:
             return np.zeros(channels, np.float32)
-        if not self.speakers:
+        if not weights:
             raise VoiceError("This voice names no speakers. Give it a recording: myxtts clone REFERENCE TEXT.")
-        return self._speaker_vectors[self.speakers.index(speaker) if speaker is not None else 0]
-
-    # --- compiled functions ---------------------------------------------------------------------------------------
-
-    def warm_up(self, rows: int = 1) -> None:
-        """Compile every function that a text may need, so that the first sentence does not wait for it."""
-        self.engine.prepare(rows)
-
-    @property
-    def seconds_compiling(self) -> float:
-        """Spent so far on making functions ready, first run included: what the first use of a shape waits for.
-
-        `myxtts say` takes it off the time of speaking, for a real-time factor that does not depend on how short the text is.
-        """
-        return self.engine.seconds_compiling
-
-    def counts(self) -> Counts:
-        """Traces so far, by the counters that training uses."""
-        return self.engine.counts()
+        rows = [self.speakers.index(name) for name in weights]
+        return np.average(self._speaker_vectors[rows], axis=0, weights=list(weights.values())).astype(np.float32)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _pieces(self, text: str, language: str, options: SpeechOptions, seed: int, owner: int = 0) -> Iterator[Piece]:
-        """A text as symbols, a piece when it is asked for; at least one.
+    def _pieces(self, text: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
+        """A text as symbols, piece by piece; at least one."""
+        language = check_language(options.language, self.languages)
+        return self._reader.read(self._parts(text), language, options.pause, seed)
 
-        One part is looked ahead: what cannot be spoken gives its unknown symbols, and the end of its sentence, to its neighbour.
-        """
-        number, held, unknown = 0, None, Counter()
-        for part in self._split(text, language):
-            encoded = self._tokenizer.encode(part.text, language)
-            pause_seconds = options.pause if part.ends_sentence else options.pause / 3
-            if not encoded.ids:
-                unknown += encoded.unknown
-                if held is not None and part.ends_sentence:
-                    held = held._replace(pause_seconds=pause_seconds)
-                continue
-            runs = cut_symbols(encoded.ids, self._boundaries, TOKEN_SHAPES[-1])
-            for index, ids in enumerate(runs):
-                if held is not None:
-                    yield held
-                held = Piece(
-                    text=part.text if index == 0 else "",
-                    ids=ids,
-                    unknown=encoded.unknown + unknown if index == 0 else Counter(),
-                    seed=seed,
-                    number=number,
-                    pause_seconds=pause_seconds if index == len(runs) - 1 else options.pause / 3,
-                    owner=owner,
-                )
-                number += 1
-            unknown = Counter()
-        if held is None:
-            raise TextError(_nothing_to_speak(text, unknown, language))
-        yield held._replace(unknown=held.unknown + unknown)
-
-    def _split(self, text: str, language: str) -> list[TextPiece]:
+    def _parts(self, text: str) -> list[Part]:
         if not isinstance(text, str):
             raise TextError(f"Expected a text. Received: {text!r:.60}.")
         check_text_length(text)
-        parts = split_sentences(text, language, self.description.max_characters)
-        if not parts:
+        parts = parse_markup(text)
+        if not any(isinstance(part, Spoken) for part in parts):
             raise TextError("The text is empty. Expected something to say.")
         return parts
 
-    def _speak(
-        self, pieces: list[Piece], language: str, vector: np.ndarray, options: SpeechOptions, rows: int = 1
-    ) -> list[np.ndarray]:
-        """Samples of each piece, joined ready."""
-        renderer = Renderer(self.engine, rows, boundaries=self._boundaries)
-        rendered = renderer.render(pieces, self.sampling(language, vector, options))
-        return [
-            join_piece(spoken.parts, self.sample_rate, piece.pause_seconds)
-            for piece, spoken in zip(pieces, rendered, strict=True)
-        ]
+    def _samplings(self, text: str, options: SpeechOptions) -> dict[Style, Sampling]:
+        """The sampling of each style of a text; unknown languages and speakers raise."""
+        return {style: self.sampling(options, style) for style in {Style(), *styles_of(self._parts(text))}}
 
-    def sampling(self, language: str, vector: np.ndarray, options: SpeechOptions) -> Sampling:
-        """The options with the voice's defaults filled in."""
+    def _chunk(self, piece: Piece, sampling: Sampling) -> Chunk:
+        """A spoken piece, with the pause after it."""
+        language = self.languages[sampling.language]
+        if not piece.ids:
+            return Chunk(join_parts([], self.sample_rate, piece.pause_seconds), self.sample_rate, "", Counter())
+        encoded = self.engine.encode(piece.ids, sampling)
+        mels = self.mels(piece, encoded, sampling)
+        parts = [self.vocoder(_at_least_two_frames(mel)) for mel in mels]
+        samples = join_parts(parts, self.sample_rate, piece.pause_seconds)
+        names = self._tokenizer.symbols.symbols
+        spoken_seconds = sum(map(len, parts)) / self.sample_rate
+        symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
+        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language)
+
+    def mels(
+        self, piece: Piece, encoded: Encoded, sampling: Sampling, longest: int = LONGEST_FRAMES
+    ) -> Iterator[np.ndarray]:
+        """Log-mels (frames, n_mels) of a piece: one, or several of at most `longest` frames each."""
+        features, frames = encoded
+        noise = noise_of(piece.seed, piece.position, int(frames.sum()), self.mel.n_mels)
+        is_boundary = np.zeros(len(frames), bool)
+        is_boundary[1::2] = [each in self._boundaries for each in piece.ids]  # symbols are between blanks
+        start = 0
+        for part in cut_frames(frames, is_boundary, longest):
+            stop = start + int(part.sum())
+            yield self.engine.decode(features, part, noise[start:stop], sampling)
+            start = stop
+
+    def sampling(self, options: SpeechOptions, style: Style = Style()) -> Sampling:  # noqa: B008 - it is immutable
+        """The options with the voice's defaults filled in, and with what a style changes."""
+        language = check_language(style.language or options.language, self.languages)
+        vector = self.speaker_vector(style.speaker or options.speaker)
         defaults = self.description.defaults
         return Sampling(
-            vector=vector,
+            speaker=vector,
             language=self.languages.index(language),
-            duration_scale=defaults.duration_scale / options.speed,
+            duration_scale=defaults.duration_scale / (options.speed * style.speed),
             steps=defaults.steps if options.steps is None else options.steps,
             temperature=defaults.temperature if options.temperature is None else options.temperature,
         )
+
+
+def _at_least_two_frames(mel: np.ndarray) -> np.ndarray:
+    """A vocoder makes sound between frames: of a single one it makes none."""
+    return mel if len(mel) > 1 else np.repeat(mel, 2, axis=0)
 
 
 def _options(options: SpeechOptions | None, named: dict) -> SpeechOptions:
     if options is not None and named:
         raise VoiceError(f"Give a SpeechOptions or options by name, not both. Received both: {sorted(named)}.")
     return options or SpeechOptions(**named)
-
-
-def _nothing_to_speak(text: str, unknown: Counter, language: str) -> str:
-    symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
-    reason = f" The voice has not learnt {symbols!r}." if symbols else ""
-    return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"

@@ -1,16 +1,18 @@
-"""The voice folder: what a trained voice is on disk. Written whole or not at all; read from strangers without running anything.
+"""The voice folder: what a trained voice is on disk. Reading one from an untrusted source runs nothing in it.
 
 my-voice/
-  voice.json       `VoiceDescription`: network, symbols, front end, languages, speakers, mel, licence, defaults
-  weights.npz      the network's weights, and the vectors of the named speakers
-  LICENSE          the full text of the licence, where its name alone would not do
+  voice.json       `VoiceDescription`: network, symbols, front end, languages, speakers, mel, license, defaults
+  voice.onnx       text encoder, durations and decoder, with their weights
+  speaker.onnx     speaker encoder and the vectors of the named speakers; only voices of several speakers have it
+  LICENSE          the full text of the license, where its name is not enough
+
+`myxtts.export.voice_writer` writes it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,24 +28,36 @@ from myxtts.audio.mel import MelSpec
 from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
-from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import open_regular_file, read_regular_file
+from myxtts.runtime.files import check_regular_file, open_regular_file, read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
-from myxtts.synthesis.weights_file import count_weights, write_weights
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
 
 FORMAT = "myxtts-voice"
-FORMAT_VERSION = 2
-"""2 added `training_split`."""
+FORMAT_VERSION = 3
+"""2 added `training_split`; 3 has ONNX files instead of weights.npz, `vocoder` and `identity`."""
 DESCRIPTION_NAME = "voice.json"
-WEIGHTS_NAME = "weights.npz"
-LICENCE_NAME = "LICENSE"
+VOICE_MODEL_NAME = "voice.onnx"
+SPEAKER_MODEL_NAME = "speaker.onnx"
+OLD_WEIGHTS_NAME = "weights.npz"
+"""Of formats 1 and 2, which `myxtts voice convert` reads."""
+LICENSE_NAME = "LICENSE"
+VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
+SPEAKER_INPUT = "speaker"
+FEATURES, FRAMES_PER_SYMBOL, MEL = "features", "frames_per_symbol", "mel"
+"""Tensors of voice.onnx; the first is inside the graph, the others are its outputs."""
+REFERENCES, VECTORS = "references", "vectors"
+"""Input and output of speaker.onnx."""
 SPEAKER_VECTORS = "speaker_vectors"
-"""Name in the weights file of the named speakers' vectors (speakers, speaker_channels)."""
+"""Initializer of speaker.onnx: the vectors of the named speakers (speakers, speaker_channels)."""
+TRAINING_WEIGHTS = ("unknown_speaker",)
+"""Initializers of speaker.onnx that only training uses."""
+LONGEST_SYMBOL_SECONDS = 1.5
+"""No symbol lasts longer, whatever an untrained network predicts."""
+GRIFFIN_LIM = "griffin-lim"
 MOST_DESCRIPTION_BYTES = 64 << 20
 """A lexicon may be large; anything beyond this is not a voice."""
-MOST_LICENCE_BYTES = 1 << 20
+MOST_LICENSE_BYTES = 1 << 20
 MOST_FOLDERS = 10_000
 """Of one level in which voices are looked for."""
 LARGEST_DIMENSION = 8192
@@ -59,7 +73,7 @@ Fact = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-(2**6
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Defaults:
-    """What is used where the caller says nothing."""
+    """What is used unless the caller chooses."""
 
     steps: Annotated[int, Field(ge=1, le=100)] = 10
     """Euler steps of the decoder."""
@@ -67,6 +81,15 @@ class Defaults:
     """Size of the noise that the decoder starts from."""
     duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
     """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class VocoderReference:
+    """The vocoder of a voice: Griffin-Lim, or a neural one that is shared by several voices."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = GRIFFIN_LIM
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Hash of `NAME.onnx`; None for Griffin-Lim."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -82,7 +105,7 @@ class VoiceDescription:
     """`FrontEnd.to_dict()`: phonemes or graphemes, and the lexicon."""
     languages: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     speakers: Annotated[list[Name], Field(max_length=100_000)]
-    """Speakers that can be asked for by name; their vectors are in the weights file."""
+    """Speakers that can be asked for by name; their vectors are in speaker.onnx."""
     reference_frames: Annotated[int, Field(ge=0, le=4096)] = 0
     """Frames of one reference; 0 for a voice of one speaker."""
     trim_silence_db: Annotated[float, Field(ge=0, le=200)] | None = None
@@ -93,12 +116,15 @@ class VoiceDescription:
     """Longer sentences are cut at clauses."""
     defaults: Defaults = Defaults()
     licence: Annotated[str, Field(max_length=100_000)] = ""
-    """Its name; the full text is the file LICENSE (older voices have the text here)."""
+    """Its name; the full text is in the file LICENSE (older voices have the text here)."""
     attribution: Annotated[str, Field(max_length=100_000)] = ""
     about: Annotated[dict[Name, Fact], Field(max_length=100)] = Field(default_factory=dict)
     """Where it comes from: training steps and the like; shown, never used."""
     training_split: TrainingSplit | None = None
     """What it was trained on; None in voices of format 1."""
+    vocoder: VocoderReference = VocoderReference()
+    identity: Annotated[str, Field(max_length=100)] = ""
+    """Name that saved speakers of this voice carry; if empty, the checksum of voice.onnx. Converted voices keep their old one."""
     format: Literal["myxtts-voice"] = FORMAT
     format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
     written_by: str = f"myxtts {myxtts.__version__}"
@@ -147,15 +173,15 @@ def _check_network(spec: ModelSpec) -> None:
         raise VoiceError(f"voice.json describes a network of impossible size: {spec!r:.200}.")
     if spec.text_channels % (2 * spec.text_heads):
         raise VoiceError(
-            f"voice.json describes a network of impossible size: {spec.text_channels} channels cannot be shared by "
+            f"voice.json describes a network of impossible size: {spec.text_channels} channels cannot be divided among "
             f"{spec.text_heads} heads, an even number each."
         )
     dilations = spec.decoder_dilations
     if not 1 <= len(dilations) <= MOST_LAYERS or not all(0 < dilation < 100 for dilation in dilations):
         raise VoiceError(f"voice.json has impossible dilations ({len(dilations)}): {dilations[:10]!r:.100}.")
-    shares = (spec.dropout, spec.decoder_dropout, spec.condition_dropout)
-    if not all(0 <= share < 1 for share in shares):
-        raise VoiceError(f"voice.json drops impossible shares: {shares!r:.100}. Expected 0 to 1.")
+    rates = (spec.dropout, spec.decoder_dropout, spec.condition_dropout)
+    if not all(0 <= rate < 1 for rate in rates):
+        raise VoiceError(f"voice.json has impossible dropout rates: {rates!r:.100}. Expected 0 to 1.")
 
 
 def check_description(description: VoiceDescription) -> None:
@@ -176,6 +202,10 @@ def check_description(description: VoiceDescription) -> None:
         )
     if description.training_split is not None:
         description.training_split.check()
+    if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):
+        raise VoiceError(
+            f"voice.json must give the hash of a neural vocoder, and none of Griffin-Lim. Received: {description.vocoder}."
+        )
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
             f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
@@ -183,72 +213,44 @@ def check_description(description: VoiceDescription) -> None:
         )
 
 
-def save_voice(
-    folder: str | Path,
-    description: VoiceDescription,
-    weights: Mapping[str, np.ndarray],
-    speaker_vectors: np.ndarray | None = None,
-    licence_text: str = "",
-) -> Path:
-    """Write a voice folder, or replace one, so that a reader sees the old voice or the whole new one.
-
-    `weights` are those of `XTTS.weights_by_name()`; `speaker_vectors` (speakers, speaker_channels) belong to
-    `description.speakers`, for voices of several speakers; `licence_text` is the licence in full, if it is more than a name.
-    """
-    folder = Path(folder)
-    check_description(description)
-    arrays = dict(weights)
-    if description.model_spec().has_speakers:
-        if speaker_vectors is None or len(speaker_vectors) != len(description.speakers):
-            count = 0 if speaker_vectors is None else len(speaker_vectors)
-            raise VoiceError(f"{len(description.speakers)} speakers need as many speaker vectors. Received: {count}.")
-        arrays[SPEAKER_VECTORS] = np.asarray(speaker_vectors, np.float32)
-    licence_bytes = licence_text.encode("utf-8", "replace")
-    if len(licence_bytes) > MOST_LICENCE_BYTES:
-        raise VoiceError(f"The licence has {len(licence_bytes):,} bytes; expected {MOST_LICENCE_BYTES:,} at most.")
-    # Short, because the folder's own name may be as long as a name can be.
-    partial = folder.with_name(f".{zlib.crc32(os.fsencode(folder.name)):08x}.{os.getpid()}.partial")
-    old = partial.with_suffix(".old.partial")
-    try:
-        if folder.exists() and not _may_be_replaced(folder):
-            raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial.mkdir()
-        write_weights(partial / WEIGHTS_NAME, arrays)
-        content = json.dumps(asdict(description), ensure_ascii=False, indent=1)
-        (partial / DESCRIPTION_NAME).write_text(content + "\n", encoding="utf-8")
-        if licence_bytes:
-            (partial / LICENCE_NAME).write_bytes(licence_bytes)
-        if folder.exists():
-            folder.rename(old)
-        partial.rename(folder)
-    except OSError as error:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        raise VoiceError(f"The voice {folder} could not be written: {cause_of(error)}.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
-    return folder
-
-
-def _may_be_replaced(folder: Path) -> bool:
-    return (folder / DESCRIPTION_NAME).is_file() or (folder.is_dir() and not any(folder.iterdir()))
-
-
-def licence_file(folder: str | Path) -> Path | None:
-    """The file with the full text of a voice's licence, if it has one; its size checked, its content not read."""
-    path = Path(folder) / LICENCE_NAME
+def license_file(folder: str | Path) -> Path | None:
+    """The file with the full text of a voice's license, if it has one; its size is checked, its content not read."""
+    path = Path(folder) / LICENSE_NAME
     if not path.is_file():
         return None
-    if path.stat().st_size > MOST_LICENCE_BYTES:
-        raise VoiceError(f"{path} is too large to be a licence: expected {MOST_LICENCE_BYTES:,} bytes at most.")
+    if path.stat().st_size > MOST_LICENSE_BYTES:
+        raise VoiceError(f"{path} is too large to be a license: expected {MOST_LICENSE_BYTES:,} bytes at most.")
     return path
 
 
 def read_description(folder: str | Path) -> VoiceDescription:
-    """`voice.json` of a folder, checked in itself and against the size of the weights."""
+    """Read and check `voice.json` of a folder, and check that the model files are there; they are not read."""
     folder = Path(folder)
+    description = parse_description(folder)
+    if description.format_version < 3 and not os.path.lexists(folder / VOICE_MODEL_NAME):
+        name = printable(str(folder), keeps_lines=False)
+        raise VoiceError(
+            f"{name:.200} is a voice of an earlier version of MyXTTS (format {description.format_version}). Convert it: "
+            f"`myxtts voice convert {name:.200} OUT`."
+        )
+    for path in model_files(folder, description):
+        try:
+            check_regular_file(path)
+        except OSError as error:
+            raise VoiceError(
+                f"{path} is missing or cannot be read ({error.strerror}). Copy the whole voice folder."
+            ) from None
+    return description
+
+
+def model_files(folder: str | Path, description: VoiceDescription) -> list[Path]:
+    """The .onnx files with a voice's weights."""
+    names = (VOICE_MODEL_NAME, SPEAKER_MODEL_NAME) if description.model_spec().has_speakers else (VOICE_MODEL_NAME,)
+    return [Path(folder) / name for name in names]
+
+
+def parse_description(folder: Path) -> VoiceDescription:
+    """Read and check `voice.json` of a folder, of this or an earlier format."""
     path = folder / DESCRIPTION_NAME
     try:
         content = read_regular_file(path, MOST_DESCRIPTION_BYTES)
@@ -258,16 +260,11 @@ def read_description(folder: str | Path) -> VoiceDescription:
             reason = f"{DESCRIPTION_NAME}: {reason}" if os.path.lexists(path) else f"it has no {DESCRIPTION_NAME}"
         name = printable(str(folder), keeps_lines=False)
         raise VoiceError(
-            f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {WEIGHTS_NAME}; "
+            f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {VOICE_MODEL_NAME}; "
             "`myxtts voice export CHECKPOINT OUT` makes one."
         ) from None
     description = _parse_description(path, content)
     check_description(description)
-    if count_weights(folder / WEIGHTS_NAME) < fewest_weights(description.model_spec()):
-        raise VoiceError(
-            f"{folder / WEIGHTS_NAME} is cut off or belongs to another voice: it is too small for the network that "
-            f"{DESCRIPTION_NAME} describes. Copy the whole voice folder again, or export it again."
-        )
     return description
 
 
@@ -290,14 +287,35 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
         raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}") from None
 
 
-def fewest_weights(spec: ModelSpec) -> int:
-    """Fewer numbers than this no network of these dimensions has; checked before a stranger's network is built."""
-    return (
-        spec.num_symbols * spec.text_channels
-        + spec.num_languages * spec.speaker_channels
-        + spec.text_layers * 4 * spec.text_channels**2
-        + spec.decoder_layers * 6 * spec.decoder_channels**2
-    )
+def read_weights(folder: str | Path) -> tuple[VoiceDescription, dict[str, np.ndarray]]:
+    """The description of a voice and every weight of its network by name, float32; training starts from them."""
+    from myxtts.synthesis.onnx_file import read_model, weights_of
+
+    folder = Path(folder)
+    description = read_description(folder)
+    weights = weights_of(read_model(folder / VOICE_MODEL_NAME, *voice_tensors(description)))
+    if description.model_spec().has_speakers:
+        weights |= weights_of(read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,)))
+    weights.pop(SPEAKER_VECTORS, None)
+    return description, weights
+
+
+def speaker_vectors_of(weights: Mapping[str, np.ndarray], description: VoiceDescription) -> np.ndarray:
+    """The vectors (speakers, speaker_channels) of the named speakers, from the weights of speaker.onnx."""
+    vectors = weights.get(SPEAKER_VECTORS)
+    expected = (len(description.speakers), description.model_spec().speaker_channels)
+    if vectors is None or vectors.shape != expected:
+        found = None if vectors is None else vectors.shape
+        raise VoiceError(
+            f"{SPEAKER_MODEL_NAME} has speaker vectors {found}; expected {expected}. Export the voice again."
+        )
+    return vectors
+
+
+def voice_tensors(description: VoiceDescription) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the inputs and outputs of voice.onnx."""
+    speaker = (SPEAKER_INPUT,) if description.model_spec().has_speakers else ()
+    return (*VOICE_INPUTS, *speaker), (MEL, FRAMES_PER_SYMBOL)
 
 
 def bundled_voice() -> Path:
@@ -331,17 +349,22 @@ def _subfolders(folder: Path) -> list[Path]:
         return []
 
 
-def voice_identity(folder: str | Path) -> str:
-    """Eight hex digits of the weights: a saved speaker vector belongs to one voice."""
+def voice_identity(folder: str | Path, description: VoiceDescription) -> str:
+    """The name that a saved speaker vector carries, because it belongs to one voice: eight hex digits of its weights."""
+    return description.identity or file_checksum(Path(folder) / VOICE_MODEL_NAME)
+
+
+def file_checksum(path: Path) -> str:
+    """CRC-32 of a file as eight hex digits."""
     checksum = 0
-    with open_regular_file(Path(folder) / WEIGHTS_NAME) as file:
+    with open_regular_file(path) as file:
         while part := file.read(1 << 20):
             checksum = zlib.crc32(part, checksum)
     return f"{checksum:08x}"
 
 
 def _short(error: Exception) -> str:
-    """The first complaint of a validation, on one line; a stranger's own names in it are spelled out."""
+    """The first problem that a validation found, on one line without control characters."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(f"{part!s:.80}" for part in first["loc"])

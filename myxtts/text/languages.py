@@ -63,10 +63,11 @@ def language_name(code: str) -> str:
 def likely_script(code: str) -> str:
     """The four-letter ISO 15924 code of the script that a language is usually written in."""
     import langcodes
+    from langcodes.tag_parser import LanguageTagError
 
     try:
         return langcodes.Language.get(code).maximize().script or ""
-    except langcodes.LanguageTagError:
+    except LanguageTagError:
         return ""
 
 
@@ -79,10 +80,11 @@ def _resolves_to(name: str, code: str) -> bool:
 
 def _by_code(tag: str) -> str | None:
     import langcodes
+    from langcodes.tag_parser import LanguageTagError
 
     try:
         language = langcodes.Language.get(tag)
-    except langcodes.LanguageTagError:
+    except LanguageTagError:
         return None
     return _shortened(language.to_tag()) if language.language and _is_valid(language.language) else None
 

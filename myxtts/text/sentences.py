@@ -108,7 +108,8 @@ def _is_boundary(text: str, match: re.Match[str], language: str) -> bool:
         return False
     if mark != "." or not following:
         return True
-    word = _LAST_WORD.search(text, max(0, match.start() - _LOOK_BACK), match.start())[0].lower()
+    last_word = _LAST_WORD.search(text, max(0, match.start() - _LOOK_BACK), match.start())
+    word = last_word[0].lower() if last_word else ""
     if word in _BEFORE_NUMBERS_OF.get(language, ()):
         is_number = first.isdigit() or first in ("+", "#")
         return not (is_number or (word in _BEFORE_LETTERS and _LETTER_OR_ROMAN.match(following)))

@@ -1,41 +1,42 @@
-"""Checkpoints: the whole train state in one folder, written beside and renamed, read without running anything from it.
+"""Checkpoints: the whole train state in one folder that a reader sees complete or not at all. No TensorFlow here.
 
     step-00001500/
-      arrays.npz        weights, first_moment, second_moment, average: flat float32; the network's fixed statistics
-      state.json        step, data position, names and shapes of the weights, config, symbols, …; checksum of arrays.npz
-    best/               a copy of the folder that was best by validation
-A folder that is whole has a state.json whose checksum fits; the newest whole one is the run's state.
+      arrays.safetensors  weights, first_moment, second_moment, average (the EMA): flat float32; the network's fixed statistics
+      state.json          step, data position, names and shapes of the weights, config, symbols, …; checksum of the arrays
+    best/                 a copy of the folder that was best by validation
+
+Checkpoints of version 0.1.0 (format 1) hold arrays.npz instead, and are still read. Of both formats, safetensors is the one made
+for files from others: whatever is wrong with it is one type of error. It does not notice a flipped bit, so the checksum stays.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as safetensors_bytes
 
-from myxtts.batches.plan import Position
-from myxtts.config.config import XTTSConfig
-from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
-from myxtts.runtime.atomic import cause_of
-from myxtts.training.progress import Progress
-from myxtts.training.state import TrainState
+from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of, recover_folder, replacing_folder
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 STATE_NAME = "state.json"
-ARRAYS_NAME = "arrays.npz"
+ARRAYS_NAMES = {1: "arrays.npz", 2: "arrays.safetensors"}
+"""The file of arrays by format version."""
+ARRAYS_NAME = ARRAYS_NAMES[FORMAT_VERSION]
 BEST_NAME = "best"
-OLD_SUFFIX = ".old"
-"""What is being replaced has it for the moment between two renames."""
 _FOLDER = re.compile(r"^step-(\d{8})$")
 
 
@@ -45,16 +46,16 @@ class Checkpoint:
 
     step: int
     position: tuple[int, int]
-    """(pass, row) of the next batch, in the batch order that `plan_fingerprint` names."""
+    """(epoch, row) of the next batch, in the batch order that `plan_fingerprint` names."""
     arrays: dict[str, np.ndarray]
     weight_names: list[str]
     weight_shapes: list[list[int]]
     scalars: dict[str, int | float]
     config: dict[str, Any]
     corpus: dict[str, Any]
-    """What the weights mean: model spec, mel, symbols, front end, languages, speakers, licence, cache fingerprint."""
+    """What the weights mean: model spec, mel, symbols, front end, languages, speakers, license, cache fingerprint."""
     progress: dict[str, Any] = field(default_factory=dict)
-    """Best validation, patience and plateau counters."""
+    """`RunHistory` as a dict."""
     plan_fingerprint: str = ""
     """`Plan.fingerprint` of the batch order; empty in checkpoints of 0.1.0."""
     hardware: dict[str, str] = field(default_factory=dict)
@@ -62,12 +63,16 @@ class Checkpoint:
     format_version: int = FORMAT_VERSION
 
     def with_position(self, position: tuple[int, int]) -> Checkpoint:
-        """The same state at another place of the data."""
+        """The same state at another position in the data."""
         return replace(self, position=position)
 
-    def named_weights(self, kind: str = "weights") -> dict[str, np.ndarray]:
-        """Weights (or their "average") by name, the network's fixed statistics among them."""
-        flat = self.arrays[kind]
+    def named_weights(self, *, prefers_ema: bool = False) -> dict[str, np.ndarray]:
+        """Weights by name, the network's fixed statistics among them.
+
+        Args:
+            prefers_ema: the EMA of the weights where there is one, which is what a voice gets.
+        """
+        flat = self.arrays["average" if prefers_ema and "average" in self.arrays else "weights"]
         sizes = [int(np.prod(shape)) for shape in self.weight_shapes]
         parts = np.split(flat, np.cumsum(sizes)[:-1])
         named = {
@@ -80,19 +85,15 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write `folder`/step-N so that a reader sees all of it or nothing; on a full disk what was there before stays."""
+    """Write `folder`/step-N; on a full disk what was there before stays, and a `CheckpointError` names it."""
     target = folder_of_step(folder, checkpoint.step)
-    partial = folder / f"{target.name}.partial"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        checksum = _write_arrays(partial / ARRAYS_NAME, checkpoint.arrays)
-        state = {name: value for name, value in asdict(checkpoint).items() if name != "arrays"}
-        _write_synced(partial / STATE_NAME, json.dumps(state | {"arrays_crc32": checksum}, ensure_ascii=False).encode())
-        _put_in_place(partial, target)
+        with replacing_folder(target) as new:
+            checksum = _write_arrays(new / ARRAYS_NAME, checkpoint.arrays)
+            state = {name: value for name, value in asdict(replace(checkpoint, arrays={})).items() if name != "arrays"}
+            state |= {"format_version": FORMAT_VERSION, "arrays_crc32": checksum}
+            (new / STATE_NAME).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         last = newest_checkpoint(folder)
         kept = f"The last good checkpoint is {last}." if last else "There is no earlier checkpoint."
         raise CheckpointError(
@@ -104,20 +105,21 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 def load_checkpoint(folder: Path) -> Checkpoint:
     """Read one checkpoint folder; anything missing, cut off or foreign is a `CheckpointError`."""
     state = read_state(folder)
+    version = state["format_version"]
+    path = folder / ARRAYS_NAMES[version]
     try:
-        content = (folder / ARRAYS_NAME).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise _not_whole(folder, error) from None
     if zlib.crc32(content) != state.pop("arrays_crc32", None):
         raise CheckpointError(
-            f"{folder / ARRAYS_NAME} is damaged: its checksum does not fit. Remove the folder; the one before is used."
+            f"{path} is damaged: its checksum does not fit. Remove the folder; the previous checkpoint is then used."
         )
     try:
-        with np.load(folder / ARRAYS_NAME, allow_pickle=False) as arrays:
-            state["arrays"] = {name: arrays[name] for name in arrays.files}
+        state["arrays"] = load_safetensors(content) if version > 1 else _load_npz(content)
         state["position"] = tuple(state["position"])
         return Checkpoint(**state)
-    except (TypeError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (TypeError, KeyError, ValueError, SafetensorError, zipfile.BadZipFile, tokenize.TokenError) as error:
         raise CheckpointError(f"{folder} does not hold what a checkpoint holds: {error}.") from None
 
 
@@ -127,11 +129,10 @@ def read_state(folder: Path) -> dict[str, Any]:
         state = json.loads((folder / STATE_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _not_whole(folder, error) from None
-    if not isinstance(state, dict) or state.get("format_version") != FORMAT_VERSION:
-        version = state.get("format_version") if isinstance(state, dict) else None
-        raise CheckpointError(
-            f"{folder} has checkpoint format {version}; this version of MyXTTS reads {FORMAT_VERSION}."
-        )
+    version = state.get("format_version") if isinstance(state, dict) else None
+    if version not in ARRAYS_NAMES:
+        known = " and ".join(map(str, ARRAYS_NAMES))
+        raise CheckpointError(f"{folder} has checkpoint format {version}; this version of MyXTTS reads {known}.")
     return state
 
 
@@ -140,6 +141,18 @@ def _not_whole(folder: Path, error: Exception) -> CheckpointError:
         f"{folder} is not a whole checkpoint ({error}). Expected a folder with {STATE_NAME} and {ARRAYS_NAME}, "
         "such as checkpointsmain/step-00001000."
     )
+
+
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> int:
+    """Write the arrays; returns the checksum of the file."""
+    content = safetensors_bytes(arrays)
+    path.write_bytes(content)
+    return zlib.crc32(content)
+
+
+def _load_npz(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def folder_of_step(folder: Path, step: int) -> Path:
@@ -161,14 +174,14 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 
 def load_newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole, and a line for each damaged one that was passed over."""
-    passed_over = []
+    """The newest checkpoint that is whole, and a line for each damaged one that was skipped."""
+    skipped = []
     for path in reversed(checkpoints_in(folder)):
         try:
-            return load_checkpoint(path), passed_over
+            return load_checkpoint(path), skipped
         except CheckpointError as error:
-            passed_over.append(str(error))
-    return None, passed_over
+            skipped.append(str(error))
+    return None, skipped
 
 
 def keep_newest(folder: Path, count: int) -> None:
@@ -178,27 +191,29 @@ def keep_newest(folder: Path, count: int) -> None:
 
 
 def finish_interrupted(folder: Path) -> None:
-    """Before a run: bring back what a kill left between two names, and remove what it left half written."""
-    for old in (*folder.glob(f"step-*{OLD_SUFFIX}"), *folder.glob(BEST_NAME + OLD_SUFFIX)):
-        if old.with_suffix("").exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
+    """Before a run: put back what a kill left between two renames, and remove what it left half written."""
+    for left in folder.glob(f".*.old{TEMPORARY_SUFFIX}"):
+        try:
+            step = read_state(left)["step"]
+        except (CheckpointError, KeyError):
+            continue
+        for target in (folder / BEST_NAME, folder_of_step(folder, step)):
+            recover_folder(target)
+    for old in (*folder.glob("step-*.old"), *folder.glob(f"{BEST_NAME}.old")):  # of version 0.1.0
+        if not old.with_suffix("").exists():
             old.rename(old.with_suffix(""))
-    for path in folder.glob("*.partial"):
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    for left in folder.glob(f"*{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
 
 def mark_best(folder: Path, checkpoint: Path) -> None:
     """Make `folder`/best a copy of a checkpoint; hard links where the file system has them."""
-    partial = folder / f"{BEST_NAME}.partial"
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        for path in checkpoint.iterdir():
-            _link_or_copy(path, partial / path.name)
-        _put_in_place(partial, folder / BEST_NAME)
+        with replacing_folder(folder / BEST_NAME) as new:
+            for path in checkpoint.iterdir():
+                _link_or_copy(path, new / path.name)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
             f"{checkpoint} could not be kept as {folder / BEST_NAME}: {cause_of(error)}. Free some space."
         ) from error
@@ -207,13 +222,13 @@ def mark_best(folder: Path, checkpoint: Path) -> None:
 def best_state(folder: Path) -> dict[str, Any] | None:
     """What `folder`/best says of itself (`Checkpoint` without its arrays); None if there is none that can be read."""
     try:
-        return json.loads((folder / BEST_NAME / STATE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_state(folder / BEST_NAME)
+    except CheckpointError:
         return None
 
 
 def resolve_checkpoint(path: Path) -> Path:
-    """A checkpoint folder from what a user names: the folder itself, or a run's folder (its best, else its newest)."""
+    """A checkpoint folder from what a user names: the folder itself, or a run's folder (its best, or otherwise its newest)."""
     if os.path.isfile(path / STATE_NAME):
         return path
     if os.path.isfile(path / BEST_NAME / STATE_NAME):
@@ -226,79 +241,8 @@ def resolve_checkpoint(path: Path) -> Path:
     return newest
 
 
-def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> int:
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    return zlib.crc32(path.read_bytes())
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename a whole folder to `target`, which may exist; a kill in between loses nothing (`finish_interrupted`)."""
-    old = target.with_name(target.name + OLD_SUFFIX)
-    if target.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        target.rename(old)
-    partial.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-# MERGED: Between a run and its checkpoint: the train state with all that belongs to it as plain data, and back.
-
-
-def take_snapshot(
-    state: TrainState,
-    config: XTTSConfig,
-    facts: Mapping[str, Any],
-    progress: Progress,
-    position: Position,
-    plan_fingerprint: str,
-    hardware: Mapping[str, str],
-) -> Checkpoint:
-    """Everything that a run needs to resume from here; `facts` are those of `corpus_facts`."""
-    fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
-    return Checkpoint(
-        step=int(state.step.numpy()),
-        position=position,
-        arrays={"weights": state.flat_weights(), **state.vectors(), **fixed},
-        weight_names=state.names,
-        weight_shapes=[list(shape) for shape in state.layout.shapes],
-        scalars={name: variable.numpy().item() for name, variable in state.scalars().items()},
-        config=config_to_dict(config),
-        corpus=dict(facts),
-        progress=progress.to_dict(),
-        plan_fingerprint=plan_fingerprint,
-        hardware=dict(hardware),
-    )
-
-
-def apply_snapshot(state: TrainState, saved: Checkpoint, announce: Callable[[str], None]) -> None:
-    """Bring `state` to where the checkpoint was taken."""
-    if saved.weight_names != state.names:
-        raise CheckpointError("The checkpoint belongs to another network. Use --reset-training.")
-    state.assign_weights(saved.arrays["weights"])
-    if not state.restore_vectors(saved.arrays):
-        announce("The checkpoint has no averaged weights: the average starts from its weights.")
-    # Another precision may need a scale where there was none (1), or none where there was one.
-    keeps_scale = state.uses_loss_scale and saved.scalars["loss_scale"] > 1
-    for name, variable in state.scalars().items():
-        if name != "loss_scale" or keeps_scale:
-            # By NumPy: TensorFlow would make a Python number a float32 first, which rounds steps beyond 16.7 million.
-            variable.assign(np.asarray(saved.scalars[name], variable.dtype.as_numpy_dtype))
-    for name, variable in state.fixed_weights().items():
-        variable.assign(saved.arrays[f"fixed/{name}"])

@@ -1,43 +1,35 @@
-"""The corpus of a run: configuration in, opened cache and the plans of training and validation out."""
+"""The corpus of a run: the open cache, and the plans of training and validation."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
-from myxtts.batches.plan import (
-    Plan,
-    build_plan,
-    describe_sound,
-    plan_kind,
-    plan_sizes,
-    resolved_max_mel_frames,
-    usable_clips,
-    with_clips,
-)
-from myxtts.batches.recordings import RecordingTable, open_recordings
-from myxtts.cache.format import Cache, open_cache
-from myxtts.cache.location import ignore_progress
-from myxtts.cache.prepare import PrepareReport, prepare_corpus, summarise_rejections
+from myxtts.batches.plan import Plan, plan_corpus
+from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
+from myxtts.cache.format import Cache
+from myxtts.cache.prepare import PrepareReport, prepare_cache
+from myxtts.cache.recordings import RecordingTable, open_recordings
+from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
-from myxtts.errors import CorpusError
+from myxtts.corpus.utterance import summarize_rejections
 from myxtts.models.spec import ModelSpec
 
 STATISTICS_ROWS = 500_000
-"""Frames from which the mean and deviation of each band are taken (2 hours at 62 frames/s)."""
+"""About as many frames decide the mean and deviation of each band (2 hours at 62 frames/s). Chosen; not measured."""
 RUNTIME_NOTICE = (
-    "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analysed again in every pass. This is "
+    "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analyzed again in every epoch. This is "
     "slower than the prepared cache; leave the flag out to use it."
 )
 
 
 @dataclass(frozen=True)
 class TrainingCorpus:
-    """What the trainer needs to know of its data."""
+    """The data of a run, ready to be loaded."""
 
     cache: Cache | RecordingTable
     """The prepared clips, or the recordings that are decoded while training."""
@@ -48,13 +40,18 @@ class TrainingCorpus:
     data_folder: Path
     sound: str
     """One line: rate of the recordings and of the voice, frames, and what the limits drop."""
-    set_aside: str
+    rejected: str
     """One line: how many clips cannot be used, by reason."""
     report: PrepareReport | None
     """None where nothing is prepared (`preprocessing_mode: runtime`)."""
 
+    @functools.cached_property
+    def plan_fingerprint(self) -> str:
+        """Hash of the batch order: a position in the data has a meaning only with it."""
+        return self.plan.fingerprint(self.cache.content_id)
+
     def model_spec(self, model: ModelConfig) -> ModelSpec:
-        """What the network of a configured size is made of for this corpus."""
+        """The dimensions of the network of a configured size for this corpus."""
         return ModelSpec.from_config(
             model,
             num_symbols=len(self.cache.symbols),
@@ -72,47 +69,43 @@ def open_corpus(
     announce: Callable[[str], None] | None = None,
     batch_size: int | None = None,
 ) -> TrainingCorpus:
-    """Prepare what is not prepared, open the cache, and plan. `batch_size` is what `auto` was measured to be."""
-    cache, report = _opened(data, progress, announce or (lambda line: None))
+    """Prepare the clips that are not prepared, open the cache, and plan.
+
+    Args:
+        replicas: copies of the network that share each batch.
+        progress: called with the stage, and how much of it is done.
+        announce: prints a line.
+        batch_size: measured for `data.batch_size: auto`; a number there wins.
+    """
+    cache, report = _open_clips(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
-    max_mel_frames = resolved_max_mel_frames(cache, data.max_mel_frames, data.max_text_length, plan_kind(data))
-    clips, left_out = usable_clips(cache, data.max_text_length, max_mel_frames)
-    held_out = cache.is_validation[clips]
-    sizes = plan_sizes(data) | {
-        "max_mel_frames": max_mel_frames,
-        "n_mels": cache.mel.n_mels,
-        "reference_frames": data.reference_frames if len(cache.speakers) > 1 else 0,
-        "seed": training.seed,
-        "replicas": replicas,
-    }
-    if data.batch_size == "auto" and batch_size is not None:
-        sizes["batch_size"] = batch_size
-    if not len(clips):
-        raise CorpusError(
-            f"No clip of {data_folder} fits data.max_text_length ({data.max_text_length} symbols) and data.max_mel_frames "
-            f"({max_mel_frames} frames): the shortest text has {cache.token_counts.min()} symbols, the shortest clip "
-            f"{cache.frame_counts.min()} frames. Raise these limits."
-        )
-    if held_out.all():
-        raise CorpusError(
-            f"No clip of {data_folder} is left for training: {len(clips)} of {len(cache.frame_counts)} fit the "
-            "limits, and those are held out. Add recordings, raise data.max_mel_frames, or lower data.validation_share."
-        )
-    lengths = (cache.frame_counts, cache.token_counts)
-    plan = build_plan(plan_kind(data), *lengths, clips=clips[~held_out], other_clips=clips[held_out], **sizes)
-    # In the same shapes: one size of batches fits all replicas, and one compilation less.
-    validation_plan = with_clips(plan, clips[held_out], *lengths) if held_out.any() else None
-    set_aside = (
-        summarise_rejections((*cache.rejections, *left_out)) if report is None else report.summary_of_rejections()
+    planned = plan_corpus(
+        cache,
+        data,
+        seed=training.seed,
+        replicas=replicas,
+        batch_size=batch_size,
+        recorded_rates=None if report is None else report.recorded_rates,
+        data_folder=data_folder,
     )
-    sound = describe_sound(cache, data, np.array([cache.mel.sample_rate])) if report is None else report.sound
-    return TrainingCorpus(cache, plan, validation_plan, max_mel_frames, data_folder, sound, set_aside, report)
+    rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
+    set_aside = summarize_rejections((*rejections, *planned.dropped))
+    return TrainingCorpus(
+        cache,
+        planned.training,
+        planned.validation,
+        planned.max_mel_frames,
+        data_folder,
+        planned.sound,
+        set_aside,
+        report,
+    )
 
 
-def _opened(
+def _open_clips(
     data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
 ) -> tuple[Cache | RecordingTable, PrepareReport | None]:
-    """What the loader reads from; a way of loading that is slower than the usual one is announced."""
+    """The prepared clips, or the recordings; a way of loading that is slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
         recordings = open_recordings(data, progress=progress or ignore_progress)
@@ -121,12 +114,12 @@ def _opened(
         return recordings, None
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
-    report = prepare_corpus(data, progress=progress, announce=announce)
-    return open_cache(report.folder), report
+    cache = prepare_cache(data, progress=progress, announce=announce)
+    return cache, cache.report
 
 
-def mel_statistics(cache: Cache, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each band over the training clips (an even sample of them, if they are very many)."""
+def mel_statistics(cache: Cache | RecordingTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each band over an even sample of the given clips, float32 (n_mels,) each."""
     total_rows = int(cache.frame_counts[clips].sum())
     every = max(1, total_rows // STATISTICS_ROWS)
     count, total, squares = 0, np.zeros(cache.mel.n_mels), np.zeros(cache.mel.n_mels)

@@ -1,4 +1,9 @@
-"""What a run computes on: device, strategy, precision, compiler. Decided once, before the first tensor."""
+"""What a run computes on: device, strategy, precision, compiler. Decided once, before the first tensor.
+
+TensorFlow keeps these settings per process, so they are set here and nowhere else in training: op determinism, threads, visible
+GPUs, the graph optimizer, and whether parts of a step may be compiled by XLA (read when a step is traced). Several trainers in
+one process must therefore be opened and warmed up one after the other. The random seed is set when a network is built.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +20,16 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.models.layers import allow_xla, convolution_path
+from myxtts.models.convolution import convolution_path
+from myxtts.models.layers import allow_xla
 from myxtts.runtime.machine import instruction_set, usable_cores
-from myxtts.training.distributed import Cluster, Result, check_agreement, in_turn, meet, read_cluster
+from myxtts.training.distributed import Cluster, Result, check_agreement, connect, in_turn, read_cluster
 
 XLA_FAILS_FROM_CAPABILITY = (12, 0)
 """Compute capability of NVIDIA's Blackwell cards: XLA of TensorFlow 2.21 aborts the whole process there ("PTX version 8.5 does
 not support target 'sm_120'", tensorflow#111958), and plain operations fail on some of them (tensorflow#89272)."""
 PROBE_SECONDS = 600
-"""A card that TensorFlow has no binary code for compiles its kernels at first use, for minutes."""
+"""A GPU that TensorFlow has no binary code for compiles its kernels at first use, for minutes. Chosen; not measured."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,14 @@ class Hardware:
     """Keras's name: float32, mixed_bfloat16 or mixed_float16."""
     graph_mode: bool
     convolution: str
-    """`NATIVE` or `MATMUL` of `models.convolution`."""
+    """`NATIVE` or `MATMUL` of `models.layers`."""
     cluster: Cluster | None = None
     """The machines of the run, if there are several."""
     xla_note: str = ""
     """Why XLA is off although it was not switched off."""
 
     def facts(self) -> dict[str, str]:
-        """What the numbers of a run depend on besides its configuration: for the log, the checkpoint and the diagnosis."""
+        """What the numbers of a run depend on besides its configuration; in the log, the checkpoint and the diagnosis."""
         return {
             "device": self.description,
             "instruction_set": instruction_set(),
@@ -53,7 +59,7 @@ class Hardware:
         }
 
     def changes_since(self, facts: Mapping[str, str]) -> list[str]:
-        """One line for each of the facts of a checkpoint that is another now."""
+        """One line for each of the facts of a checkpoint that is different now."""
         return [
             f"Changed since the checkpoint: {name.replace('_', ' ')} {facts[name]} → {value}; losses may differ slightly."
             for name, value in self.facts().items()
@@ -66,6 +72,11 @@ class Hardware:
         return self.strategy.num_replicas_in_sync
 
     @property
+    def data_strategy(self) -> tf.distribute.Strategy | None:
+        """The strategy by which batches are split among replicas; None for a single replica."""
+        return self.strategy if self.replicas > 1 else None
+
+    @property
     def uses_loss_scale(self) -> bool:
         """Small gradients vanish in float16, so there the loss is scaled."""
         return self.dtype_policy == "mixed_float16"
@@ -76,20 +87,20 @@ class Hardware:
         return self.cluster is None or self.cluster.is_chief
 
     def in_turn(self, action: Callable[[], Result]) -> Result:
-        """Run `action`, worker after worker if there are several."""
+        """Run `action`, one worker after the other if there are several."""
         return action() if self.cluster is None else in_turn(self.cluster, self.strategy, action)
 
     def check_agreement(self, step: int, position: tuple[int, int], content_id: str) -> None:
-        """A `TrainingError` if the workers of a cluster stand at different places or have different recordings."""
+        """Raise a `TrainingError` if the workers of a cluster are at different positions or have different recordings."""
         if self.cluster is not None:
-            facts = {"step": step, "pass": position[0], "row": position[1], "corpus": zlib.crc32(content_id.encode())}
+            facts = {"step": step, "epoch": position[0], "row": position[1], "corpus": zlib.crc32(content_id.encode())}
             check_agreement(self.strategy, self.cluster, facts)
 
     def with_own_files(self, config: TrainingConfig) -> TrainingConfig:
-        """Only the chief writes into the run's folder; the log and status of another worker go to a folder of its own."""
-        if self.is_chief:
+        """The configuration with the folder for log and status: that of the run for the chief, one of its own otherwise."""
+        if self.cluster is None or self.cluster.is_chief:
             return config
-        folder = str(Path(config.checkpoint_dir) / f"worker-{self.cluster.number}")
+        folder = str(Path(config.checkpoint_dir) / f"worker-{self.cluster.index}")
         return dataclasses.replace(config, checkpoint_dir=folder, tensorboard_log_dir=None)
 
 
@@ -113,14 +124,14 @@ def set_up_hardware(
     xla = choose_xla(config.enable_xla_compilation, capabilities, graph_mode)
     allow_xla(xla.compiles_parts)
     cluster = read_cluster() if strategy is None else None
-    strategy = strategy or _strategy(gpus, cluster)
+    chosen = _strategy(gpus, cluster) if strategy is None else strategy
     names = [gpu.name.removeprefix("/physical_device:") for gpu in gpus] or [f"CPU ({usable_cores()} cores)"]
-    replicas = strategy.num_replicas_in_sync
+    replicas = chosen.num_replicas_in_sync
     description = ", ".join(names) + (f", {replicas} replicas" if replicas > 1 else "")
     if cluster is not None:
-        description += f", {cluster.name_of(cluster.number)} of {len(cluster.addresses)}"
+        description += f", {cluster.name_of(cluster.index)} of {len(cluster.addresses)}"
     return Hardware(
-        strategy=strategy,
+        strategy=chosen,
         description=description,
         uses_xla=xla.compiles_step,
         dtype_policy=_dtype_policy(config, capabilities),
@@ -137,7 +148,7 @@ class XlaChoice:
 
     compiles_step: bool
     compiles_parts: bool
-    """The parts of a step that gain by it on every device (`models.compiled`)."""
+    """The parts of a step that gain by it on every device (`models.layers.compiled_by_xla`)."""
     note: str = ""
 
 
@@ -160,7 +171,7 @@ def choose_xla(setting: bool | str, capabilities: Sequence[tuple[int, int]], gra
 
 
 def _check_gpu_runs(name: str, announce: Callable[[str], None]) -> None:
-    """Run one operation on a GPU (`GPU:1`) in a child process, because a card without kernels can abort its process."""
+    """Run one operation on a GPU (`GPU:1`) in a child process, because a GPU without kernels can abort the process."""
     announce(f"Trying {name} in a child process; its kernels may be compiled first, which can take minutes.")
     code = f"import tensorflow as tf\nwith tf.device('{name}'): tf.linalg.matmul(tf.eye(8), tf.eye(8)).numpy()"
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
@@ -181,7 +192,8 @@ def _check_gpu_runs(name: str, announce: Callable[[str], None]) -> None:
 
 def _compute_capability(gpu: tf.config.PhysicalDevice) -> tuple[int, int]:
     """(major, minor); (0, 0) for a device that reports none (an AMD or Intel plug-in)."""
-    return tuple(tf.config.experimental.get_device_details(gpu).get("compute_capability") or (0, 0))
+    major, minor = tf.config.experimental.get_device_details(gpu).get("compute_capability") or (0, 0)
+    return int(major), int(minor)
 
 
 def _set_threads(config: TrainingConfig) -> None:
@@ -203,8 +215,8 @@ def _visible_gpus(config: TrainingConfig) -> list[tf.config.PhysicalDevice]:
     elif config.device in ("auto", "gpu"):
         wanted = gpus
     else:
-        number = int(config.device.partition(":")[2])
-        wanted = gpus[number : number + 1]
+        index = int(config.device.partition(":")[2])
+        wanted = gpus[index : index + 1]
     if config.device.startswith("gpu") and not wanted:
         raise ConfigError(
             f"training.device is {config.device}, but TensorFlow sees {len(gpus)} GPUs. Install the CUDA build "
@@ -224,7 +236,7 @@ def _visible_gpus(config: TrainingConfig) -> list[tf.config.PhysicalDevice]:
 
 def _strategy(gpus: list[tf.config.PhysicalDevice], cluster: Cluster | None) -> tf.distribute.Strategy:
     if cluster is not None:
-        return meet(cluster)
+        return connect(cluster)
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()

@@ -1,4 +1,4 @@
-"""What an optimisation level means: numbers in, numbers out. A value that the user gave always wins."""
+"""The numbers of an optimization level. A value that the user gave always wins."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ from myxtts.config.config import TrainingConfig
 
 @dataclass(frozen=True)
 class OptimizationSettings:
-    """Every number of the optimisation, resolved."""
+    """Every number of the optimization, resolved."""
 
     learning_rate: float
     warmup_steps: int
     schedule_steps: int
-    final_rate_share: float
-    """Learning rate at the end of the schedule, as a share of the peak; 1 is a constant rate."""
+    final_rate_fraction: float
+    """Learning rate at the end of the schedule, as a fraction of the peak; 1 is a constant rate."""
     weight_decay: float
     clip_norm: float | None
     ema_decay: float
-    """0 keeps no average."""
+    """Decay of the exponential moving average of the weights; 0 keeps none."""
     plateau_patience: int | None
-    """Validations without improvement after which the rate is cut; None never cuts."""
+    """Validations without improvement after which the rate is lowered; None never lowers it."""
     plateau_factor: float
     alignment_prior_steps: int
-    """Steps over which the pull of alignments to the diagonal fades to nothing."""
+    """Steps over which the prior that pulls alignments to the diagonal fades to nothing."""
 
 
 PEAK_RATES = {"tiny": 1e-3, "small": 7e-4, "normal": 5e-4, "big": 3e-4}
-"""Wider networks take smaller steps."""
+"""Peak learning rate by model size: wider networks take smaller steps. Chosen; not measured."""
+PLATEAU_FACTOR = 0.5
+"""The learning rate is halved on a plateau. Chosen; not measured."""
+ALIGNMENT_PRIOR_STEPS = 2000
+"""Chosen; not measured."""
 
 LEVELS = {
     "basic": {
         "rate_factor": 0.3,
         "warmup_steps": 0,
-        "final_rate_share": 1.0,
+        "final_rate_fraction": 1.0,
         "weight_decay": 0.0,
         "clip_norm": None,
         "ema_decay": 0.0,
@@ -43,7 +47,7 @@ LEVELS = {
     "enhanced": {
         "rate_factor": 1.0,
         "warmup_steps": 500,
-        "final_rate_share": 0.02,
+        "final_rate_fraction": 0.02,
         "weight_decay": 0.01,
         "clip_norm": 1.0,
         "ema_decay": 0.999,
@@ -52,7 +56,7 @@ LEVELS = {
     "experimental": {
         "rate_factor": 2.0,
         "warmup_steps": 1000,
-        "final_rate_share": 0.01,
+        "final_rate_fraction": 0.01,
         "weight_decay": 0.05,
         "clip_norm": 0.5,
         "ema_decay": 0.9995,
@@ -61,14 +65,15 @@ LEVELS = {
     "plateau_breaker": {
         "rate_factor": 1.0,
         "warmup_steps": 500,
-        "final_rate_share": 1.0,
+        "final_rate_fraction": 1.0,
         "weight_decay": 0.01,
         "clip_norm": 1.0,
         "ema_decay": 0.999,
         "plateau_patience": 3,
     },
 }
-"""The table of docs/training.md."""
+"""What `training.optimization_level` means; docs/training.md has the same table. Chosen; the levels were not compared by
+measurement."""
 
 
 def resolve_optimization(config: TrainingConfig, model_size: str, total_steps: int) -> OptimizationSettings:
@@ -83,11 +88,11 @@ def resolve_optimization(config: TrainingConfig, model_size: str, total_steps: i
         learning_rate=given_or(config.learning_rate, PEAK_RATES[model_size] * level["rate_factor"]),
         warmup_steps=warmup,
         schedule_steps=max(given_or(config.schedule_steps, total_steps), warmup + 1),
-        final_rate_share=level["final_rate_share"],
+        final_rate_fraction=level["final_rate_fraction"],
         weight_decay=given_or(config.weight_decay, level["weight_decay"]),
         clip_norm=given_or(config.clip_norm, level["clip_norm"]),
         ema_decay=given_or(config.ema_decay, level["ema_decay"]),
         plateau_patience=level["plateau_patience"],
-        plateau_factor=0.5,
-        alignment_prior_steps=2000,
+        plateau_factor=PLATEAU_FACTOR,
+        alignment_prior_steps=ALIGNMENT_PRIOR_STEPS,
     )

@@ -1,4 +1,4 @@
-"""What can be refused before anything is prepared or compiled: configuration in, nothing or an error out. No TensorFlow."""
+"""Checks of a configuration before anything is prepared or compiled. No TensorFlow here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from myxtts.models.spec import ModelSpec
 
 
 def check_network(config: XTTSConfig) -> None:
-    """A `ConfigError` if the network cannot be built, or if it would look from one clip of a packed row into the next."""
-    # What the corpus counts is not known yet, and is not what is checked.
+    """Raise a `ConfigError` if the network cannot be built, or if it would look from one clip of a packed row into the next."""
+    # The counts of the corpus are not known yet, and do not matter for what is checked.
     counts = {"num_symbols": 2, "num_languages": 1, "num_speakers": 1, "n_mels": config.data.n_mels}
     reach = ModelSpec.from_config(config.model, **counts).frame_reach
     if plan_kind(config.data) == "packed" and config.data.gap_frames < reach:
@@ -25,7 +25,7 @@ def check_network(config: XTTSConfig) -> None:
 
 
 def make_run_folders(training: TrainingConfig) -> None:
-    """Make the folders that a run writes to; a `ConfigError` if that cannot be, told now instead of at the first checkpoint."""
+    """Make the folders that a run writes to; raises a `ConfigError` now instead of at the first checkpoint."""
     _make_writable("checkpoint_dir", training.checkpoint_dir)
     if training.tensorboard_log_dir is not None:
         _make_writable("tensorboard_log_dir", training.tensorboard_log_dir)
@@ -38,6 +38,6 @@ def _make_writable(name: str, folder: str) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"training.{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a place "
+            f"training.{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a path "
             f"where one can be made. Choose another with --{name.replace('_', '-')}."
         ) from None

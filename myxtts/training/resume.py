@@ -1,4 +1,4 @@
-"""Where a run goes on: the newest whole checkpoint, and what a changed configuration or corpus means for it."""
+"""Where a run resumes: the newest whole checkpoint, and what a changed configuration or corpus means for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from myxtts.training.checkpoint import (
     load_newest,
     mark_best,
 )
-from myxtts.training.progress import Progress
+from myxtts.training.history import RunHistory
 
 EARLIER_RUN = "before-reset"
 RUN_FILES = (
@@ -29,11 +29,11 @@ RUN_FILES = (
 )  # fmt: skip
 """What a run leaves in its folder."""
 FREE_OF_SPEC = {"dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers"}
-"""Numbers of the network that weights do not depend on, or that the names of the corpus tell better."""
+"""Numbers of the network that weights do not depend on, or that the names in the corpus describe better."""
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One setting that differs between the checkpoint and this run."""
 
     name: str
@@ -44,10 +44,12 @@ class Change:
         return f"{self.name}: {self.before!r} → {self.now!r}"
 
 
-def compare_configs(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+def compare_configs(
+    before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
+) -> list[SettingChange]:
     """The differences of two configurations (as dicts). A setting that an older version did not know is no difference."""
     return [
-        Change(f"{section}.{field}", before[section][field], value)
+        SettingChange(f"{section}.{field}", before[section][field], value)
         for section, settings in now.items()
         for field, value in settings.items()
         if field in before[section] and before[section][field] != value
@@ -55,20 +57,21 @@ def compare_configs(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, M
 
 
 def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Why the weights of one corpus (`corpus_facts`) would mean something else, or nothing, with another: one line each.
+    """Why the weights of one corpus (`corpus_facts`) do not fit another: one line each.
 
-    A network of several speakers hears them in references, so it takes any others; one of a single speaker hears nobody.
+    A network of several speakers takes each voice from a reference, so it can continue with other speakers. A network of one
+    speaker has no references.
     """
     found = [
-        Change(f"{part}.{name}", before[part][name], value)
+        SettingChange(f"{part}.{name}", before[part][name], value)
         for part in ("mel", "model")
         for name, value in now[part].items()
         if name not in FREE_OF_SPEC and name in before[part] and before[part][name] != value
     ]
     if before["front_end"]["kind"] != now["front_end"]["kind"]:
-        found.append(Change("spelling", before["front_end"]["kind"], now["front_end"]["kind"]))
+        found.append(SettingChange("text_symbols", before["front_end"]["kind"], now["front_end"]["kind"]))
     if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
-        found.append(Change("number of speakers", len(before["speakers"]), len(now["speakers"])))
+        found.append(SettingChange("number of speakers", len(before["speakers"]), len(now["speakers"])))
     lines = [str(change) for change in found]
     for kind in ("symbols", "languages"):
         if before[kind] != now[kind]:
@@ -89,31 +92,36 @@ def find_run(
     facts: Mapping[str, Any],
     fingerprint: str,
     announce: Callable[[str], None],
-    starts_anew: bool,
+    *,
+    reset_training: bool,
     writes: bool,
-) -> tuple[Checkpoint | None, Progress]:
-    """What the run in `folder` goes on from: nothing if it `starts_anew` or there is none. Only one process of a run `writes`."""
-    if starts_anew:
+) -> tuple[Checkpoint | None, RunHistory]:
+    """The checkpoint that the run in `folder` resumes from, and its history; None and an empty one for a new run.
+
+    Args:
+        facts: of the current corpus (`corpus_facts`).
+        fingerprint: of the current batch order (`Plan.fingerprint`).
+        reset_training: move an earlier run out of the way instead of resuming it.
+        writes: whether this process changes the folder; only one process of a run does.
+    """
+    if reset_training:
         if writes:
-            set_aside_run(folder, announce)
-        return None, Progress()
+            move_earlier_run(folder, announce)
+        return None, RunHistory()
     if writes:
         finish_interrupted(folder)
     saved = read_saved(folder, config, facts, fingerprint, announce)
     if saved is None:
-        return None, Progress()
-    progress = Progress.restored(saved.progress)
-    agree_on_best(folder, progress, writes)
-    return saved, progress
+        return None, RunHistory()
+    history = RunHistory.restored(saved.progress)
+    agree_on_best(folder, history, writes)
+    return saved, history
 
 
 def read_saved(
     folder: Path, config: XTTSConfig, facts: Mapping[str, Any], fingerprint: str, announce: Callable[[str], None]
 ) -> Checkpoint | None:
-    """The state to resume from, if `folder` holds one. Announces what changed; a `CheckpointError` if its weights do not fit.
-
-    `facts` describe the current corpus (`corpus_facts`), `fingerprint` the current batch order (`Plan.fingerprint`).
-    """
+    """The checkpoint to resume from, if there is one. Announces what changed; a `CheckpointError` if its weights do not fit."""
     saved, damaged = load_newest(folder)
     for line in damaged:
         announce(line)
@@ -125,7 +133,7 @@ def read_saved(
             f"{folder} holds a run whose weights do not fit this corpus and configuration:\n"
             + "\n".join(f"  - {line}" for line in differences)
             + "\nUse the old ones; or take over what fits, with symbols and languages mapped by name (another "
-            f"--checkpoint-dir with --init-from {folder}); or start anew (--reset-training)."
+            f"--checkpoint-dir with --init-from {folder}); or start again (--reset-training)."
         )
     for change in compare_configs(saved.config, config_to_dict(config)):
         announce(f"Changed since the checkpoint: {change}")
@@ -137,41 +145,41 @@ def read_saved(
 
 
 def _check_start(folder: Path, saved: Checkpoint, init_from: str | None) -> None:
-    """Weights to start from are of no use to a run that has its own."""
+    """Refuse weights to start from for a run that has its own."""
     before = saved.config["training"]["init_from"]
     if init_from is not None and (before is None or Path(before) != Path(init_from)):
         raise CheckpointError(
             f"{folder} holds a run at step {saved.step}, and --init-from {init_from} only sets the weights that a run begins "
-            "with. Leave it out to go on; to start from it, use another --checkpoint-dir or --reset-training."
+            "with. Leave it out to resume; to start from it, use another --checkpoint-dir or --reset-training."
         )
 
 
-def agree_on_best(folder: Path, progress: Progress, writes: bool) -> None:
-    """Let `folder`/best and `progress` tell of the same step, whatever ended the run before one of them was written.
+def agree_on_best(folder: Path, history: RunHistory, writes: bool) -> None:
+    """Make `folder`/best and `history` refer to the same step, in case the run was ended before one of them was written.
 
-    With `writes` the checkpoint of the best step becomes best/. If it is gone (a full disk), the best is the one that was kept.
+    With `writes` the checkpoint of the best step becomes best/. If it is missing (a full disk), the best is the one in best/.
     """
-    if progress.best_loss is None or progress.best_evaluation is not None:  # then best/ is the evaluation's
+    if history.best_loss is None or history.best_evaluation is not None:  # then best/ was chosen by evaluation
         return
     kept = best_state(folder)
-    if kept is not None and kept["step"] >= progress.best_step:
+    if kept is not None and kept["step"] >= history.best_step:
         return
-    checkpoint = folder_of_step(folder, progress.best_step)
+    checkpoint = folder_of_step(folder, history.best_step)
     if checkpoint not in checkpoints_in(folder):
-        told = Progress.restored(kept["progress"]) if kept else Progress()
-        progress.best_loss, progress.best_step = told.best_loss, told.best_step
+        earlier = RunHistory.restored(kept["progress"]) if kept else RunHistory()
+        history.best_loss, history.best_step = earlier.best_loss, earlier.best_step
     elif writes:
         mark_best(folder, checkpoint)
 
 
-def set_aside_run(folder: Path, announce: Callable[[str], None]) -> None:
-    """Move an earlier run in `folder` into a folder within it, so that a new run there is not taken for its continuation."""
+def move_earlier_run(folder: Path, announce: Callable[[str], None]) -> None:
+    """Move an earlier run in `folder` into a subfolder, so that a new run is not taken for its continuation."""
     earlier = {path for pattern in RUN_FILES for path in folder.glob(pattern)}
     if not earlier:
         return
-    targets = (folder / f"{EARLIER_RUN}-{number}" for number in itertools.count(1))
+    targets = (folder / f"{EARLIER_RUN}-{count}" for count in itertools.count(1))
     target = next(path for path in targets if not path.exists())
     target.mkdir()
     for path in earlier:
         path.rename(target / path.name)
-    announce(f"Starting anew; the earlier run was moved to {target}.")
+    announce(f"Starting again; the earlier run was moved to {target}.")

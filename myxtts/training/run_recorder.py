@@ -1,73 +1,93 @@
-"""Takes what the loop measures and passes it on: to the log, the status file, the progress bar. Judges skipped steps."""
+"""The record of a running loop: step results go to the log, the status file and the display; skipped steps are judged."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
-from myxtts.config.config import TrainingConfig
 from myxtts.errors import TrainingError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
-from myxtts.training.display import Display, Figures
-from myxtts.training.progress import Progress
-from myxtts.training.run_log import Logbook, Notices
-from myxtts.training.steps import METRICS
+from myxtts.training.display import Display, LiveMetrics
+from myxtts.training.history import RunHistory
+from myxtts.training.run_log import FailureNotices, Logbook
 
-MOST_IDS_SHOWN = 12
+MAX_IDS_SHOWN = 12
+"""Clips of a skipped step that are printed; the log has all. Chosen; not measured."""
 NOT_LOGGED = ("skipped", "frames", "stop_wishes")
-"""Metrics of a step that are logged as other figures, or not at all."""
+"""Metrics of a step that are logged in another form, or not at all."""
 RECENT_STEPS = 1000
-"""Among so many steps, `training.nonfinite_limit` may be skipped; a long healthy run has a few."""
+"""`training.nonfinite_limit` counts skipped steps among so many; a long healthy run has a few. Chosen; not measured."""
 
 
-class Recorder:
-    """Keeps the results of steps on the device until they are logged, a few at a time."""
+@dataclass(frozen=True)
+class Recorded:
+    """What a recorder describes: the parts of a run that it reads."""
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        display: Display,
-        clock: StepClock,
-        watch: RetraceWatch,
-        progress: Progress,
-        clip_ids: Sequence[str],
-    ):
-        folder = Path(config.checkpoint_dir)
-        tensorboard = Path(config.tensorboard_log_dir) if config.tensorboard_log_dir else folder / "tensorboard"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TrainingError(
-                f"The folder of the run, {folder}, cannot be made: {cause_of(error)}. Choose another training.checkpoint_dir."
-            ) from error
-        self._notices = Notices(display.line)
-        self.logbook = Logbook(folder, tensorboard, self._notices)
-        self.status = StatusWriter(folder)
+    metric_names: Sequence[str]
+    """Of the vector that every step returns; "loss", "skipped", "frames" and "loss_scale" must be among them."""
+    clip_ids: Sequence[str]
+    """Names of the clips, for messages about skipped steps."""
+    nonfinite_limit: int
+    display: Display
+    clock: StepClock
+    watch: RetraceWatch
+    history: RunHistory
+
+
+def open_recorder(folder: Path, tensorboard_folder: Path | None, run: Recorded) -> RunRecorder:
+    """Make the folder of a run and start its log. `tensorboard_folder` None is `folder`/tensorboard."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        status = StatusWriter(folder)
+    except OSError as error:
+        raise TrainingError(
+            f"The folder of the run, {folder}, cannot be made: {cause_of(error)}. Choose another training.checkpoint_dir."
+        ) from error
+    notices = FailureNotices(run.display.line)
+    logbook = Logbook(folder, tensorboard_folder or folder / "tensorboard", notices)
+    logbook.start()
+    return RunRecorder(folder, run, logbook, status, notices)
+
+
+class RunRecorder:
+    """Keeps the results of steps on the device until they are logged, several at a time. Made by `open_recorder`.
+
+    As a context manager it ends with the status "finished", or "failed" after an exception.
+    """
+
+    def __init__(self, folder: Path, run: Recorded, logbook: Logbook, status: StatusWriter, notices: FailureNotices):
+        self.logbook, self.status = logbook, status
         self.seconds = 0.0
-        """Time that the loop spent on logging: in here, and within `charged`."""
+        """Time that the loop spent on logging: in here, and within `counted_as_logging`."""
         self.useful_frames = 0.0
         self.scaled_down_steps = 0
-        """Steps of this process whose gradient overflowed while the loss scale could still fall: the loss scale at work."""
+        """Steps of this process whose gradient overflowed while the loss scale could still be lowered."""
         self.last_metrics: dict[str, float] = {}
-        self._config, self._display, self._clock, self._watch = config, display, clock, watch
-        self._folder, self._progress, self._clip_ids = folder, progress, clip_ids
+        self._folder, self._run, self._notices = folder, run, notices
         self._pending: list[tuple[int, tf.Tensor, list[tf.Tensor]]] = []
         self._recently_skipped: list[int] = []
         self._batch_frames = 0
         self._seconds_of_pending = 0.0
         self._last_moment = time.perf_counter()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        self.close("finished" if error_type is None else "failed")
+
     def add(self, step: int, metrics: tf.Tensor, clips: list[tf.Tensor], batch_frames: int) -> None:
-        """One step that was dispatched; `batch_frames` counts all frames of its batches, padding too."""
+        """Add a step that was started; `batch_frames` counts all frames of its batches, including padding."""
         self._pending.append((step, metrics, clips))
         self._batch_frames += batch_frames
         now = time.perf_counter()
@@ -75,20 +95,20 @@ class Recorder:
         self._last_moment = now
 
     def flush(self) -> None:
-        """Read the results that have gathered and pass them on."""
+        """Read the results since the last call and write them to log, status and display."""
         if self._pending:
-            with self.charged():
+            with self.counted_as_logging():
                 self._flush()
 
     def _flush(self) -> None:
         values = tf.stack([metrics for _, metrics, _ in self._pending]).numpy()
-        named = {name: values[:, column] for column, name in enumerate(METRICS)}
+        named = {name: values[:, column] for column, name in enumerate(self._run.metric_names)}
         step, skipped = self._pending[-1][0], named["skipped"] > 0
         self._judge_skipped(skipped, named["loss"], named["loss_scale"])
         frames = float(named["frames"].sum())
-        summary = self._clock.summary(last=len(self._pending))
+        summary = self._run.clock.summary(last=len(self._pending))
         self.useful_frames += frames
-        # What a skipped step could not compute says nothing about those that learned.
+        # The metrics of skipped steps are not finite; they must not hide those of the others.
         shown = np.full(len(skipped), True) if skipped.all() else ~skipped
         entry = {name: float(np.mean(column[shown])) for name, column in named.items() if name not in NOT_LOGGED}
         entry |= {
@@ -96,32 +116,32 @@ class Recorder:
             "padding_share": 1 - frames / max(self._batch_frames, 1),
             "wait_share": summary.wait_share,
             "step_seconds": summary.mean_seconds,
-            "skipped_steps": self._progress.skipped_steps,
+            "skipped_steps": self._run.history.skipped_steps,
             "scaled_down_steps": self.scaled_down_steps,
-            "retraces": len(self._watch.retraces),
+            "retraces": len(self._run.watch.retraces),
         }
         self.last_metrics = entry
         self.logbook.scalars("train", step, entry)
-        self._display.figures(Figures(entry["loss"], entry["useful_frames_per_second"], summary.wait_share))
+        self._run.display.metrics(LiveMetrics(entry["loss"], entry["useful_frames_per_second"], summary.wait_share))
         self._write_status(step, "training", entry)
         self._pending, self._batch_frames, self._seconds_of_pending = [], 0, 0.0
 
     def show_first_steps(self, finished: np.ndarray) -> None:
-        """Show the metrics of one step as long as nothing was logged: slow steps take minutes to the first log entry."""
+        """Show the metrics of one step while nothing is logged yet: slow steps take minutes to the first log entry."""
         if self.last_metrics:
             return
-        named, summary = dict(zip(METRICS, finished.tolist(), strict=True)), self._clock.summary()
+        named, summary = dict(zip(self._run.metric_names, finished.tolist(), strict=True)), self._run.clock.summary()
         frames_per_second = named["frames"] / max(summary.mean_seconds, 1e-9)
-        self._display.figures(Figures(named["loss"], frames_per_second, summary.wait_share))
+        self._run.display.metrics(LiveMetrics(named["loss"], frames_per_second, summary.wait_share))
 
     def resume_clock(self) -> None:
-        """After a pause (validation, a checkpoint): its time belongs to no step."""
+        """Call it after a pause (validation, a checkpoint), whose time belongs to no step."""
         self._last_moment = time.perf_counter()
-        self._clock.begin()
+        self._run.clock.begin()
 
     @contextlib.contextmanager
-    def charged(self) -> Iterator[None]:
-        """Within it the loop does work that is only for the log (a picture): its time counts as logging."""
+    def counted_as_logging(self) -> Iterator[None]:
+        """Count the time of the block as logging: work that is only for the log, such as a picture."""
         started = time.perf_counter()
         try:
             yield
@@ -130,7 +150,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def state(self, name: str) -> Iterator[None]:
-        """Within it the status of the run is `name` ("validating", "saving"), told at once; afterwards "training" again."""
+        """Within it the status of the run is `name` ("validating", "saving"), written at once; afterwards "training" again."""
         newest = {"step": self._pending[-1][0]} if self._pending else {}
         self._update_status(force=True, state=name, **newest)
         try:
@@ -139,34 +159,36 @@ class Recorder:
             self._update_status(state="training")
 
     def _judge_skipped(self, skipped: np.ndarray, losses: np.ndarray, loss_scales: np.ndarray) -> None:
-        """Count and log the steps that changed nothing; too many of them that no loss scale explains end the run."""
-        for place in np.flatnonzero(skipped):
-            step, _, clips = self._pending[place]
-            loss, loss_scale = float(losses[place]), float(loss_scales[place])
-            numbers = np.concatenate([np.ravel(part.numpy()) for part in clips])
-            ids = [self._clip_ids[number] for number in numbers[numbers >= 0].tolist()]
+        """Count and log the skipped steps; too many of them that no loss scale explains end the run."""
+        for index in np.flatnonzero(skipped).tolist():
+            step, _, clips = self._pending[index]
+            loss, loss_scale = float(losses[index]), float(loss_scales[index])
+            indices = np.concatenate([np.ravel(part.numpy()) for part in clips])
+            ids = [self._run.clip_ids[int(clip)] for clip in indices[indices >= 0]]
             if np.isfinite(loss) and loss_scale > 1:
                 self.scaled_down_steps += 1
                 self.logbook.note("scaled_down", step, loss=loss, loss_scale=loss_scale, clips=ids)
                 continue
-            self._progress.skipped_steps += 1
+            self._run.history.skipped_steps += 1
             self._recently_skipped.append(step)
-            shown = ", ".join(ids[:MOST_IDS_SHOWN]) + (
-                f" and {len(ids) - MOST_IDS_SHOWN} more" if len(ids) > MOST_IDS_SHOWN else ""
+            shown = ", ".join(ids[:MAX_IDS_SHOWN]) + (
+                f" and {len(ids) - MAX_IDS_SHOWN} more" if len(ids) > MAX_IDS_SHOWN else ""
             )
-            self._display.line(f"Step {step} was skipped: loss {loss} or its gradient is not finite. Clips: {shown}.")
+            self._run.display.line(
+                f"Step {step} was skipped: loss {loss} or its gradient is not finite. Clips: {shown}."
+            )
             self.logbook.note("skipped", step, loss=loss, loss_scale=loss_scale, clips=ids)
         newest = self._pending[-1][0]
         self._recently_skipped = [step for step in self._recently_skipped if step > newest - RECENT_STEPS]
-        if len(self._recently_skipped) >= self._config.nonfinite_limit:
+        if len(self._recently_skipped) >= self._run.nonfinite_limit:
             raise TrainingError(
                 f"{len(self._recently_skipped)} of the last {RECENT_STEPS:,} steps were skipped because loss or gradient were "
-                f"not finite (training.nonfinite_limit is {self._config.nonfinite_limit}). Try a lower --lr, "
+                f"not finite (training.nonfinite_limit is {self._run.nonfinite_limit}). Try a lower --lr, "
                 "mixed_precision: off, or look at the clips named above; --enable-eager-debug names the layer."
             )
 
-    def _write_status(self, step: int, state: str, figures: dict[str, float]) -> None:
-        whole, counts = self._clock.summary(), self._watch.counts()
+    def _write_status(self, step: int, state: str, metrics: dict[str, float]) -> None:
+        whole, counts = self._run.clock.summary(), self._run.watch.counts()
         self._update_status(
             state=state,
             step=step,
@@ -179,8 +201,8 @@ class Recorder:
             traces=counts.traces,
             compilations=counts.compilations,
             signatures=counts.signatures,
-            retraces=len(self._watch.retraces),
-            figures={name: float(f"{value:.7g}") for name, value in figures.items()},
+            retraces=len(self._run.watch.retraces),
+            figures={name: float(f"{value:.7g}") for name, value in metrics.items()},
         )
 
     def _update_status(self, force: bool = False, **fields: Any) -> None:
@@ -190,6 +212,6 @@ class Recorder:
             self._notices.unwritten(f"The status {self._folder / STATUS_FILE}", error)
 
     def close(self, state: str) -> None:
-        """The last word of the run. Raises nothing but a defect of ours: what could not be written was told."""
+        """Write the last status and the rest of the log; what cannot be written is reported, not raised."""
         self._update_status(force=True, state=state)
         self.logbook.close()

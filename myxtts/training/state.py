@@ -1,6 +1,6 @@
-"""The train state: the network's weights and everything that an update reads and writes.
+"""The train state: the network's weights and everything that an update reads and writes; to a checkpoint and back.
 
-Gradients, moments and the weight average are single flat vectors in the order of the weights. An update is then a handful of
+Gradients, moments and the EMA of the weights are single flat vectors in the order of the weights. An update is then a handful of
 operations on one buffer instead of 72 on each of a hundred variables; clipping is one norm, checking for NaN one reduction, and
 replicas exchange one large message.
 """
@@ -8,23 +8,33 @@ replicas exchange one large message.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.models.xtts import XTTS
+from myxtts.batches.plan import Position
+from myxtts.config.config import XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.errors import CheckpointError
+from myxtts.training.checkpoint import Checkpoint
+from myxtts.training.history import RunHistory
+
+FIRST_LOSS_SCALE = 2.0**15
+"""The default of Keras's `LossScaleOptimizer`."""
 
 
 class FlatLayout:
-    """Where each weight lies in a flat vector."""
+    """Shapes and sizes of the weights, in their order in a flat vector."""
 
     def __init__(self, variables: Sequence[tf.Variable]):
-        self.shapes = [tuple(variable.shape) for variable in variables]
+        self.shapes = [tuple(size for size in variable.shape if size is not None) for variable in variables]
         self.sizes = [int(np.prod(shape)) for shape in self.shapes]
         self.size = sum(self.sizes)
 
-    def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+    def join(self, values: Sequence[Any]) -> tf.Tensor:
         """One flat float32 vector. Sparse gradients become dense: repeated rows are summed before any optimizer sees them."""
         return tf.concat(
             [tf.reshape(tf.cast(tf.convert_to_tensor(value), tf.float32), [-1]) for value in values], axis=0
@@ -38,29 +48,37 @@ class FlatLayout:
 class TrainState:
     """Variables of a training run. Created under the strategy's scope; read and written as plain arrays by checkpoints."""
 
-    def __init__(self, model: XTTS, keeps_average: bool, uses_loss_scale: bool = False):
+    def __init__(self, model: keras.Model | keras.layers.Layer, keeps_ema: bool, uses_loss_scale: bool = False):
+        """
+        Args:
+            model: a built network.
+            keeps_ema: keep an exponential moving average of the weights, which is what a voice gets.
+            uses_loss_scale: scale the loss, for float16.
+        """
         self.model = model
         self.weights = [variable.value for variable in model.trainable_variables]
         self.names = [variable.path.removeprefix(f"{model.name}/") for variable in model.trainable_variables]
         self.layout = FlatLayout(self.weights)
-        self.keeps_average = keeps_average
+        self.keeps_ema = keeps_ema
         self.uses_loss_scale = uses_loss_scale
         self.first_moment = self._vector("first_moment", self.layout.size)
         self.second_moment = self._vector("second_moment", self.layout.size)
-        self.average = self._vector("average", self.layout.size if keeps_average else 0)
-        self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
-        """Steps taken, skipped ones among them: the random numbers and the schedule follow it."""
-        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
+        self.ema = self._vector("ema", self.layout.size if keeps_ema else 0)
+        self.step = self._scalar("step", 0, tf.int64)
+        """Steps taken, including skipped ones: the random numbers and the schedule follow it."""
+        self.updates = self._scalar("updates", 0, tf.int64)
         """Updates applied: Adam's bias correction follows it."""
-        self.rate_factor = tf.Variable(1.0, trainable=False, dtype=tf.float32, name="rate_factor")
+        self.rate_factor = self._scalar("rate_factor", 1.0, tf.float32)
         """Lowered on a plateau."""
-        self.loss_scale = tf.Variable(
-            2.0**15 if uses_loss_scale else 1.0, trainable=False, dtype=tf.float32, name="loss_scale"
-        )
-        self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="good_steps")
+        self.loss_scale = self._scalar("loss_scale", FIRST_LOSS_SCALE if uses_loss_scale else 1.0, tf.float32)
+        self.good_steps = self._scalar("good_steps", 0, tf.int64)
         """Finite steps since the loss scale last changed."""
-        if keeps_average:
-            self.average.assign(self.layout.join(self.weights))
+        if keeps_ema:
+            self.ema.assign(self.layout.join(self.weights))
+
+    @staticmethod
+    def _scalar(name: str, value: float, dtype: tf.DType) -> tf.Variable:
+        return tf.Variable(tf.constant(value, dtype), trainable=False, name=name)
 
     @staticmethod
     def _vector(name: str, size: int) -> tf.Variable:
@@ -82,21 +100,21 @@ class TrainState:
         }
 
     def vectors(self) -> dict[str, np.ndarray]:
-        """The flat vectors of the state as arrays, for a checkpoint."""
+        """The flat vectors of the state as arrays, by their names in a checkpoint (where "average" is the EMA)."""
         vectors = {"first_moment": self.first_moment.numpy(), "second_moment": self.second_moment.numpy()}
-        if self.keeps_average:
-            vectors["average"] = self.average.numpy()
+        if self.keeps_ema:
+            vectors["average"] = self.ema.numpy()
         return vectors
 
     def restore_vectors(self, vectors: dict[str, np.ndarray]) -> bool:
-        """The inverse of `vectors`. False if an average is wanted that they lack: it is then that of the current weights."""
+        """The inverse of `vectors`. False if they lack the EMA that this state keeps: it then starts from the current weights."""
         self.first_moment.assign(vectors["first_moment"])
         self.second_moment.assign(vectors["second_moment"])
-        if not self.keeps_average:
+        if not self.keeps_ema:
             return True
-        has_average = "average" in vectors
-        self.average.assign(vectors["average"] if has_average else self.layout.join(self.weights))
-        return has_average
+        has_ema = "average" in vectors
+        self.ema.assign(vectors["average"] if has_ema else self.layout.join(self.weights))
+        return has_ema
 
     def flat_weights(self) -> np.ndarray:
         """The current weights as one vector."""
@@ -110,13 +128,13 @@ class TrainState:
             offset += size
 
     @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Within it the network has the averaged weights, those that a voice gets."""
-        if not self.keeps_average:
+    def with_ema_weights(self) -> Iterator[None]:
+        """Within it the network has the EMA of its weights, those that a voice gets."""
+        if not self.keeps_ema:
             yield
             return
         current = self.flat_weights()
-        self.assign_weights(self.average.numpy())
+        self.assign_weights(self.ema.numpy())
         try:
             yield
         finally:
@@ -124,7 +142,7 @@ class TrainState:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """At its end every variable has the value that it had before: for steps that only measure."""
+        """Restore every variable at the end of the block: for steps that only measure."""
         weights, vectors = self.flat_weights(), self.vectors()
         scalars = {name: variable.numpy() for name, variable in self.scalars().items()}
         try:
@@ -134,3 +152,46 @@ class TrainState:
             self.restore_vectors(vectors)
             for name, variable in self.scalars().items():
                 variable.assign(scalars[name])
+
+
+def to_checkpoint(
+    state: TrainState,
+    config: XTTSConfig,
+    facts: Mapping[str, Any],
+    history: RunHistory,
+    position: Position,
+    plan_fingerprint: str,
+    hardware: Mapping[str, str],
+) -> Checkpoint:
+    """Everything that a run needs to resume from here; `facts` are those of `corpus_facts`."""
+    fixed = {f"fixed/{name}": value.numpy() for name, value in state.fixed_weights().items()}
+    return Checkpoint(
+        step=int(state.step.numpy()),
+        position=position,
+        arrays={"weights": state.flat_weights(), **state.vectors(), **fixed},
+        weight_names=state.names,
+        weight_shapes=[list(shape) for shape in state.layout.shapes],
+        scalars={name: variable.numpy().item() for name, variable in state.scalars().items()},
+        config=config_to_dict(config),
+        corpus=dict(facts),
+        progress=history.to_dict(),
+        plan_fingerprint=plan_fingerprint,
+        hardware=dict(hardware),
+    )
+
+
+def restore_checkpoint(state: TrainState, saved: Checkpoint, announce: Callable[[str], None]) -> None:
+    """Bring `state` to where the checkpoint was taken."""
+    if saved.weight_names != state.names:
+        raise CheckpointError("The checkpoint belongs to another network. Use --reset-training.")
+    state.assign_weights(saved.arrays["weights"])
+    if not state.restore_vectors(saved.arrays):
+        announce("The checkpoint has no EMA of its weights: the EMA starts from its weights.")
+    # Another precision may need a scale where there was none (1), or none where there was one.
+    keeps_scale = state.uses_loss_scale and saved.scalars["loss_scale"] > 1
+    for name, variable in state.scalars().items():
+        if name != "loss_scale" or keeps_scale:
+            # By NumPy: TensorFlow would make a Python number a float32 first, which rounds steps beyond 16.7 million.
+            variable.assign(np.asarray(saved.scalars[name], variable.dtype.as_numpy_dtype))
+    for name, variable in state.fixed_weights().items():
+        variable.assign(saved.arrays[f"fixed/{name}"])

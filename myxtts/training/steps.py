@@ -1,161 +1,53 @@
-"""The compiled steps: one traced function for each static shape, built once and warmed up before it is needed.
+"""The compiled steps of the voice network: one traced function per kind and static shape, built once, warmed up before use.
 
-A step takes a `Batch` and returns one small vector (`METRICS`); it never synchronises with the host. What it decides in the
-graph: a loss or gradient that is not finite changes nothing but the counters, and a batch without clips changes nothing at all,
-so that an empty batch warms a step up.
+A step takes a `Batch` and returns one small vector (`METRICS`); it never synchronizes with the host. In the graph, a loss or
+gradient that is not finite changes nothing but the counters, and a batch without clips changes nothing at all, so that an empty
+batch warms a step up.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import keras
 import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
-from myxtts.errors import TrainingError
-from myxtts.models.layers import compiled_by_xla
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.xtts import XTTS, Losses
-from myxtts.runtime.compilation import RetraceWatch
-from myxtts.training.failures import check_gradients, check_layers
+from myxtts.models.xtts import XTTS
+from myxtts.training.numeric_checks import check_gradients, check_layers
+from myxtts.training.objective import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
 from myxtts.training.optimization import OptimizationSettings
+from myxtts.training.optimizer import ADAM_BETAS, adamw, decay_mask, learning_rate_schedule
 from myxtts.training.state import TrainState
-
-# MERGED: How losses of clips become the number that is minimised, and the numbers that are shown.
-#
-# Every mean is one sum over one count: over all batches of an accumulated step and over all replicas.
-
-DURATION_WEIGHT = 1.0
-
-
-NUM_TERMS = 3
-"""Flow, prior, duration."""
-NUM_COUNTS = 2
-"""Valid frames, valid blank-expanded symbols."""
-
-
-def counts_of(batch: Batch) -> tf.Tensor:
-    """What the sums are divided by (`NUM_COUNTS`,): known from the lengths before anything is computed."""
-    symbols = tf.where(batch.text_lengths > 0, 2 * batch.text_lengths + 1, 0)
-    return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols)]), tf.float32)
-
-
-def loss_terms(losses: Losses, counts: tf.Tensor) -> tf.Tensor:
-    """What these clips contribute to the three means: float32 (`NUM_TERMS`,)."""
-    frames, symbols = tf.unstack(tf.maximum(counts, 1.0))
-    return tf.stack(
-        [
-            tf.reduce_sum(losses.flow) / frames,
-            tf.reduce_sum(losses.prior) / frames,
-            tf.reduce_sum(losses.duration) / symbols,
-        ]
-    )
-
-
-def total_loss(terms: tf.Tensor) -> tf.Tensor:
-    """The number that is minimised."""
-    return terms[0] + terms[1] + DURATION_WEIGHT * terms[2]
-
-
-# MERGED: A `Batch` from the four tensors that the promised step methods take.
-
-
-def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
-    """A batch of one clip a row from the four promised tensors; one language, no reference."""
-    rows, n_mels = mel.shape[0], mel.shape[2]
-    zeros = tf.zeros((rows, 1), tf.int32)
-    return Batch(
-        tokens=tf.cast(text, tf.int32),
-        mel=tf.cast(mel, tf.float32),
-        text_lengths=tf.cast(text_lengths, tf.int32)[:, tf.newaxis],
-        mel_lengths=tf.cast(mel_lengths, tf.int32)[:, tf.newaxis],
-        token_starts=zeros,
-        frame_starts=zeros,
-        clips=tf.range(rows)[:, tf.newaxis],
-        speakers=zeros,
-        languages=zeros,
-        references=tf.zeros((rows, 1, 0, n_mels)),
-    )
-
-
-def split_rows(batch: Batch, parts: int) -> list[Batch]:
-    """The batch in parts of equally many rows."""
-    rows = batch.tokens.shape[0]
-    if rows % parts:
-        raise TrainingError(
-            f"A batch of {rows} rows cannot be split into gradient_accumulation_steps={parts} equal parts. "
-            f"Try {rows + parts - rows % parts} rows."
-        )
-    return [Batch(*fields) for fields in zip(*(tf.split(field, parts) for field in batch), strict=True)]
-
-
-# MERGED: Watches the compiled steps of a run: what each traced, compiled and got, against what was planned for it.
-
-
-class StepWatch(RetraceWatch):
-    """A `RetraceWatch` that knows the steps. `announce` gets a line for every rise after the warm-up."""
-
-    def __init__(self, steps: Steps, announce: Callable[[str], None], on_retrace: Literal["warn", "fail"] = "warn"):
-        super().__init__(on_retrace=on_retrace)
-        self._steps, self._announce = steps, announce
-        self._warm_kinds: set[str] = set()
-
-    def end_warm_up(self, kind: str, shapes: Iterable[BatchShape]) -> None:
-        """Everything that was built so far is known, and `kind` is going to get batches of these shapes; none: any."""
-        for name, function in self._steps.functions.items():
-            self.add(name, function)
-            self._warm_kinds.add(name.split()[0])
-        for shape in shapes:
-            self.expect(f"{kind} {shape}", self._steps.local_shape(shape).signature())
-        if self._steps.functions:
-            self.warmed_up()
-
-    def observe_step(self, step: int, kind: str, batches: Sequence[Batch]) -> None:
-        """To be called after a step of a kind ran; the first of a kind that was not warmed up is its own warm-up."""
-        is_first = kind not in self._warm_kinds
-        self._warm_kinds.add(kind)
-        named = {f"{kind} {self._steps.shape_of(batch)}": batch for batch in batches}
-        with self.compiling() if is_first else contextlib.nullcontext():
-            # A shape that nobody planned first: what the step compiled was for it.
-            for name in sorted(named, key=self.is_watching):
-                local = self._steps.local_batch(named[name])
-                retrace = self.observe(step, name, local, self._steps.functions[name])
-                if retrace is not None:
-                    self._announce(str(retrace))
-        if not self.is_warm:
-            self.warmed_up()
-
 
 METRICS = (
     "loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes",
 )  # fmt: skip
 STEP_COUNTS = NUM_COUNTS + 1
-"""What is summed over replicas before a step: the counts of its clips, and the workers that wish to stop."""
+"""Numbers that are summed over replicas before a step: the counts of its clips, and the workers that want to stop."""
 VALIDATION_SUMS = ("flow", "prior", "duration", "frames", "symbols", "predicted_frames")
-ADAM_BETAS = (0.9, 0.99)
-ADAM_EPSILON = 1e-8
 ALIGNMENT_PRIOR_WEIGHT = 400.0
-"""Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; frames differ by tens."""
+"""Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; the likelihoods of two symbols
+for a frame differ by tens. Chosen; not measured."""
 LOSS_SCALE_GROWTH_STEPS = 2000
+"""Finite steps after which the loss scale is doubled: the default of Keras's `LossScaleOptimizer`."""
 VALIDATION_STEP = -1
-"""Stands for the step number in the random numbers of validation, so that every validation draws the same ones."""
+"""The step in the random numbers of validation, so that every validation draws the same ones."""
 
 Gradient = tuple[tf.Tensor, tf.Tensor]
 """A flat gradient, and the terms of the loss that it belongs to."""
 
 
 def learning_kind(batches: int) -> str:
-    """What learns from so many batches: with a shape behind it, a name in `Steps.functions`."""
+    """The kind of step that learns from so many batches; followed by a shape, it is a name in `Steps.functions`."""
     return "train_step" if batches == 1 else "gradient_step"
 
 
 class Steps:
-    """Train, accumulate, validation and alignment steps over one state; each is traced once for each shape."""
+    """Train, accumulate, validation and alignment steps over one state; each is traced once per shape."""
 
     def __init__(
         self,
@@ -168,7 +60,7 @@ class Steps:
         graph_mode: bool = True,
         checks_numbers: bool = False,
     ):
-        """`checks_numbers`: stop at the first number that is not finite; for eager steps."""
+        """`checks_numbers`: raise at the first number that is not finite; for eager steps."""
         self.state = state
         self.model: XTTS = state.model
         self.settings = settings
@@ -177,10 +69,10 @@ class Steps:
         self._checks_numbers = checks_numbers
         if checks_numbers:
             check_layers(self.model)
-        self.functions: dict[str, Callable] = {}
-        """Every traced function by name; what the counters watch."""
-        self.stop_wish = tf.Variable(0.0, trainable=False, name="stop_wish")
-        """1 when this process wants the run to end: told to the other workers with every step, so that all end together."""
+        self.functions: dict[str, Any] = {}
+        """Every traced function by name, for the counters."""
+        self.stop_wish = tf.Variable(tf.zeros(()), trainable=False, name="stop_wish")
+        """1 when this process wants to stop: summed over the workers with every step, so that all stop after the same one."""
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
         self._is_decayed = decay_mask(state)
@@ -188,7 +80,7 @@ class Steps:
         if uses_xla and graph_mode:
             self._gradient_of = tf.function(self._gradient, jit_compile=True, autograph=False)
 
-    # --- what the trainer calls -----------------------------------------------------------------------------------
+    # --- steps -----------------------------------------------------------------------------------
 
     def learn(self, batches: Sequence[Batch]) -> tf.Tensor:
         """One step from one batch or several; returns `METRICS`, a local tensor."""
@@ -209,7 +101,7 @@ class Steps:
         return self._run("apply_step", None, gradient, total)
 
     def validate(self, batch: Batch) -> tf.Tensor:
-        """Only measure: sums and counts (`VALIDATION_SUMS`)."""
+        """Measure without learning; returns sums and counts (`VALIDATION_SUMS`)."""
         return self._run("validation_step", self.shape_of(batch), batch)
 
     def align(self, batch: Batch) -> tf.Tensor:
@@ -226,15 +118,15 @@ class Steps:
         return dataclasses.replace(shape, rows=shape.rows // self.strategy.num_replicas_in_sync)
 
     def local_batch(self, batch: Batch) -> Batch:
-        """The part of a batch that this process's first replica has."""
+        """The part of a batch on this process's first replica."""
         return Batch(*(self.local(field) for field in batch))
 
     def clips_of(self, batch: Batch) -> tuple[tf.Tensor, ...]:
-        """The clip numbers of a batch, on each replica of this process."""
+        """The clip indices of a batch, on each replica of this process."""
         return self.strategy.experimental_local_results(batch.clips)
 
     def warm_up(self, call: Callable[[Batch], tf.Tensor], shape: BatchShape) -> float:
-        """Trace and run a step once on a batch of nothing, which leaves the state as it is; returns the seconds it took."""
+        """Trace and run a step once on an empty batch, which leaves the state as it is; returns the seconds it took."""
         started = time.perf_counter()
         self.local(call(self.replicated(shape.empty()))).numpy()
         return time.perf_counter() - started
@@ -247,12 +139,12 @@ class Steps:
         if name not in self.functions:
             self.functions[name] = self._built(kind, shape)
             if self.graph_mode:
-                # Traced apart from the call: TensorFlow takes five functions of one factory that trace at their first call, one
-                # for each bucket, for one function that is retraced, and warns about it.
+                # Traced before the call: TensorFlow takes five functions of one factory that trace at their first call, one per
+                # bucket, for one function that is retraced, and warns about it.
                 self.functions[name].get_concrete_function(*arguments)
         return self.functions[name](*arguments)
 
-    def _built(self, kind: str, shape: BatchShape | None) -> Callable:
+    def _built(self, kind: str, shape: BatchShape | None) -> Any:
         body = getattr(self, f"_{kind}")
 
         def step(*arguments):
@@ -263,7 +155,7 @@ class Steps:
             return step
         if (
             self.strategy.num_replicas_in_sync > 1
-        ):  # a signature cannot describe per-replica values; the plan closes their shapes
+        ):  # a signature cannot describe per-replica values; the plan fixes their shapes
             return tf.function(step, autograph=False)
         gradient = tf.TensorSpec((self.state.layout.size,), tf.float32), tf.TensorSpec((NUM_TERMS,), tf.float32)
         counts = tf.TensorSpec((STEP_COUNTS,), tf.float32)
@@ -308,13 +200,13 @@ class Steps:
         return gradient[0] + more[0], gradient[1] + more[1]
 
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        losses, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        losses, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
         sums = [tf.reduce_sum(values) for values in losses]
         predicted = tf.reduce_sum(alignment.predicted_frames)
         return self._over_replicas(tf.concat([sums, counts_of(batch), [predicted]], axis=0))
 
     def _alignment_step(self, batch: Batch) -> tf.Tensor:
-        _, alignment = self.model.losses(batch, self._fixed_randomness(batch))
+        _, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
         return alignment.path
 
     def _fixed_randomness(self, batch: Batch) -> ClipRandomness:
@@ -327,7 +219,7 @@ class Steps:
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
-            losses, _ = self.model.losses(batch, randomness, prior_weight)
+            losses, _ = self.model.clip_losses(batch, randomness, prior_weight)
             terms = loss_terms(losses, counts[:NUM_COUNTS])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
@@ -361,7 +253,7 @@ class Steps:
     def _update(self, strategy, gradient, factor, rate, is_usable, has_clips):
         """Once for all replicas: change every device's copy of the state in place."""
         state = self.state
-        others = (state.second_moment, state.average, state.updates, state.good_steps, state.loss_scale, state.step)
+        others = (state.second_moment, state.ema, state.updates, state.good_steps, state.loss_scale, state.step)
         strategy.extended.update(
             state.first_moment,
             self._update_device,
@@ -369,13 +261,13 @@ class Steps:
         )
 
     def _update_device(self, first_moment, others, weights, gradient, factor, rate, is_usable, has_clips):
-        second_moment, average, updates, good_steps, loss_scale, step = others
+        second_moment, ema, updates, good_steps, loss_scale, step = others
         usable = tf.cast(is_usable, tf.int64)
         updates.assign_add(usable)
-        # Always computed, and kept only if usable: what a condition hides from the warm-up is compiled in the middle of the run.
+        # Always computed, and kept only if usable: a branch that the warm-up does not take is compiled in the middle of the run.
         flat = self.state.layout.join([tf.convert_to_tensor(weight) for weight in weights])
         count = tf.maximum(tf.cast(updates, tf.float32), 1.0)
-        vectors = (first_moment, second_moment, average) if self.state.keeps_average else (first_moment, second_moment)
+        vectors = (first_moment, second_moment, ema) if self.state.keeps_ema else (first_moment, second_moment)
         old = (flat, *(tf.convert_to_tensor(vector) for vector in vectors))
         beta1, beta2 = ADAM_BETAS
         numbers = {
@@ -399,43 +291,3 @@ class Steps:
             loss_scale.assign(tf.maximum(loss_scale * change, 1.0))
             good_steps.assign(tf.where(overflowed | grown, tf.zeros_like(good_steps), good_steps + usable))
         step.assign_add(tf.cast(has_clips, tf.int64))
-
-
-@compiled_by_xla
-def adamw(old, gradient, is_decayed, is_usable, numbers):
-    """AdamW on flat vectors: (weights, moments and, where there is one, the weights' average) as they were → as they become.
-
-    If the gradient is not usable they stay. `numbers` are scalars: `factor` unscales and clips the gradient, `memory` is what the
-    average keeps. Compiled on every device: a few passes over memory instead of twenty, fewer than in two functions.
-    """
-    beta1, beta2 = ADAM_BETAS
-    weights, first, second, *averages = old
-    gradient *= numbers["factor"]
-    first = beta1 * first + (1 - beta1) * gradient
-    second = beta2 * second + (1 - beta2) * tf.square(gradient)
-    direction = first * numbers["first_correction"] / (tf.sqrt(second * numbers["second_correction"]) + ADAM_EPSILON)
-    moved = weights - numbers["rate"] * (direction + tf.where(is_decayed, numbers["decay"], 0.0) * weights)
-    kept = tf.where(is_usable, moved, weights)  # the average reads what is kept anyway; else XLA computes a buffer more
-    averages = [average * numbers["memory"] + kept * (1 - numbers["memory"]) for average in averages]
-    return [
-        tf.where(is_usable, after, before) for after, before in zip((moved, first, second, *averages), old, strict=True)
-    ]
-
-
-def decay_mask(state: TrainState) -> tf.Tensor:
-    """True for matrices and kernels, false for biases, scales and single vectors."""
-    return tf.concat(
-        [tf.fill([size], len(shape) > 1) for size, shape in zip(state.layout.sizes, state.layout.shapes, strict=True)],
-        axis=0,
-    )
-
-
-def learning_rate_schedule(settings: OptimizationSettings) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Step → learning rate, in the graph: linear warm-up, then a half cosine to the final share."""
-    return keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0 if settings.warmup_steps else settings.learning_rate,
-        warmup_target=settings.learning_rate if settings.warmup_steps else None,
-        warmup_steps=settings.warmup_steps,
-        decay_steps=settings.schedule_steps - settings.warmup_steps,
-        alpha=settings.final_rate_share,
-    )

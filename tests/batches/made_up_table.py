@@ -1,17 +1,21 @@
-"""An opened cache without preparation: made-up lengths, speakers, frames and tokens in two files."""
+"""A prepared table made by code: random lengths, speakers, frames and tokens in two files."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
+from myxtts.cache.clip_table import PreparedTable
 
 
 @dataclass(frozen=True, eq=False)
-class MadeUpTable:
+class MadeUpTable(PreparedTable):
+    folder: Path
+    ids: tuple[str, ...]
     frames: np.ndarray
     tokens: np.ndarray
     frame_starts: np.ndarray
@@ -38,7 +42,7 @@ class MadeUpTable:
 
 
 def speech_lengths(clips: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Frames and tokens that are spread as in recorded prompts: many short, a few long, about 5 frames a token."""
+    """Frames and tokens distributed as in recorded prompts: many short, a few long, about 5 frames per token."""
     generator = np.random.default_rng(seed)
     frames = np.clip(generator.lognormal(4.5, 0.75, clips), 30, 780).astype(np.int32)
     tokens = np.clip(frames / generator.uniform(4, 8, clips), 2, 200).astype(np.int32)
@@ -57,6 +61,8 @@ def make_table(
     frames.tofile(folder / "frames.f32")
     tokens.tofile(folder / "tokens.i32")
     return MadeUpTable(
+        folder=folder,
+        ids=tuple(f"clip{index}" for index in range(clips)),
         frames=frames,
         tokens=tokens,
         frame_starts=1 + np.cumsum(frame_counts, dtype=np.int64) - frame_counts,
@@ -71,5 +77,29 @@ def make_table(
         num_rows=len(frames),
         num_tokens=len(tokens),
         mel=MelSpec(16000, n_mels=n_mels),
-        speakers=tuple(f"speaker{number}" for number in range(speakers)),
+        speakers=tuple(f"speaker{index}" for index in range(speakers)),
     )
+
+
+def graph_of(dataset):
+    """All nodes of the dataset's graph, including those of its functions."""
+    import tensorflow as tf
+
+    serialized = tf.raw_ops.DatasetToGraphV2(
+        input_dataset=tf.data.experimental.to_variant(dataset), external_state_policy=1, strip_device_assignment=True
+    )
+    graph = tf.compat.v1.GraphDef.FromString(serialized.numpy())
+    return list(graph.node) + [node for function in graph.library.function for node in function.node_def]
+
+
+def operations_of(dataset) -> set[str]:
+    """The types of all nodes of the dataset's graph."""
+    return {node.op for node in graph_of(dataset)}
+
+
+def first_fields(table, plan, config, count: int) -> list[list[np.ndarray]]:
+    """The fields of the first batches of a feed."""
+    from myxtts.batches.feed import open_feed
+
+    with open_feed(table, plan, config) as feed:
+        return [[field.numpy() for field in batch] for batch in itertools.islice(feed, count)]

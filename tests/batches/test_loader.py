@@ -6,17 +6,14 @@ import numpy as np
 import psutil
 import pytest
 import tensorflow as tf
-from made_up_table import make_table
 
-from myxtts.audio.files import write_audio
-from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.batch import NO_CLIP, Batch
-from myxtts.batches.feed import SegmentReader
-from myxtts.batches.loader import LoaderOptions, made_ready, open_tables
+from myxtts.batches.feed import open_reader
+from myxtts.batches.loader import LoaderOptions, open_tables, prefetched
 from myxtts.batches.plan import PLAN_KINDS, build_plan
 from myxtts.config.config import DataConfig
-from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import CacheError
+from tests.batches.made_up_table import graph_of, make_table
 
 SIZES = {"max_text_length": 16, "max_mel_frames": 200, "num_buckets": 3, "batch_size": 8, "n_mels": 20}
 
@@ -26,18 +23,9 @@ def plan_of(table, kind, **changes):
 
 
 def datasets_of(table, plan, config=None, batches=6):
-    reader = SegmentReader(table, plan, config or DataConfig(), plan.clips)
+    reader = open_reader(table, plan, config or DataConfig(), plan.clips)
     segment = next(plan.segments((0, 0), batches))
-    return [reader.host_dataset(segment, number) for number in range(len(plan.shapes))]
-
-
-def graph_of(dataset):
-    """The dataset's graph, functions included: all nodes."""
-    serialized = tf.raw_ops.DatasetToGraphV2(
-        input_dataset=tf.data.experimental.to_variant(dataset), external_state_policy=1, strip_device_assignment=True
-    )
-    graph = tf.compat.v1.GraphDef.FromString(serialized.numpy())
-    return list(graph.node) + [node for function in graph.library.function for node in function.node_def]
+    return [reader.host_dataset(segment, index) for index in range(len(plan.shapes))]
 
 
 def expected_batch(table, batch):
@@ -65,7 +53,7 @@ def test_a_batch_holds_the_records_of_its_clips_and_zeros(tmp_path, kind):
     assert seen == 6
 
 
-def test_slots_tell_lengths_speaker_and_language(tmp_path):
+def test_slots_hold_length_speaker_and_language(tmp_path):
     table = make_table(tmp_path, speakers=3)
     (dataset,) = datasets_of(table, plan_of(table, "packed"))
     for batch in dataset.as_numpy_iterator():
@@ -128,7 +116,7 @@ def test_references_are_repeated_pieces_of_another_clip_of_the_speaker(tmp_path)
 def test_mapped_and_in_memory_tables_give_the_same_batches(tmp_path):
     table = make_table(tmp_path, clips=2000, longest=200)
     plan = plan_of(table, "packed", max_mel_frames=400)
-    in_memory, mapped = (SegmentReader(table, plan, DataConfig(cache_memory_mb=size), plan.clips) for size in (4096, 1))
+    in_memory, mapped = (open_reader(table, plan, DataConfig(cache_memory_mb=size), plan.clips) for size in (4096, 1))
     assert in_memory.tables.is_in_memory
     assert not mapped.tables.is_in_memory
     segment = next(plan.segments((0, 0), 20))
@@ -146,7 +134,7 @@ def test_a_mapped_table_is_read_no_further_than_the_batches_need(tmp_path):
     plan = plan_of(table, "packed")
     process = psutil.Process()
     before = process.memory_info().rss
-    reader = SegmentReader(table, plan, DataConfig(cache_memory_mb=1), plan.clips)
+    reader = open_reader(table, plan, DataConfig(cache_memory_mb=1), plan.clips)
     batches = list(reader.dataset(next(plan.segments((0, 0), 5)), 0))
     assert len(batches) == 5
     assert process.memory_info().rss - before < 300_000_000
@@ -171,7 +159,7 @@ def test_num_workers_sets_the_threads(tmp_path):
     assert calls == 3
 
 
-def test_without_overlap_the_loader_shares_the_threads(tmp_path):
+def test_without_overlap_the_loader_uses_the_shared_threads(tmp_path):
     table = make_table(tmp_path)
     (dataset,) = datasets_of(table, plan_of(table, "packed"), DataConfig(optimize_cpu_gpu_overlap=False))
     assert dataset.options().threading.private_threadpool_size is None
@@ -189,14 +177,14 @@ def test_without_overlap_the_loader_shares_the_threads(tmp_path):
 )
 def test_prefetch_is_last_and_as_deep_as_configured(settings, buffer):
     options = LoaderOptions.from_config(DataConfig(**settings))
-    graph = {node.name: node for node in graph_of(made_ready(tf.data.Dataset.range(3), options))}
+    graph = {node.name: node for node in graph_of(prefetched(tf.data.Dataset.range(3), options))}
     (result,) = (node for node in graph.values() if node.op == "_Retval")
     last = graph[result.input[0].split(":")[0]]
     assert last.op.startswith("PrefetchDataset")
     assert tf.make_ndarray(graph[last.input[1]].attr["value"].tensor) == buffer
 
 
-def test_batches_go_to_the_accelerator_unless_told_otherwise():
+def test_batches_go_to_the_accelerator_unless_configured_otherwise():
     assert LoaderOptions.from_config(DataConfig(), "/GPU:1").device == "/GPU:1"
     assert LoaderOptions.from_config(DataConfig(prefetch_to_gpu=False), "/GPU:1").device is None
     assert LoaderOptions.from_config(DataConfig(), "/job:localhost/replica:0/task:0/device:CPU:0").device is None
@@ -227,32 +215,6 @@ def test_a_missing_frame_file_is_an_error(tmp_path):
     table.frames_path.unlink()
     with pytest.raises(CacheError, match="cannot be read"):
         open_tables(table, 100)
-
-
-@pytest.fixture
-def recording(tmp_path):
-    samples = np.random.default_rng(0).uniform(-0.5, 0.5, 9000).astype(np.float32)
-    write_audio(tmp_path / "clip.wav", samples, 16000)
-    return tmp_path / "clip.wav"
-
-
-def test_load_and_process_audio_runs_in_a_graph_and_equals_the_numpy_mel(recording):
-    spec = MelSpec(16000)
-    loader = TFNativeDataLoader(spec)
-    dataset = tf.data.Dataset.from_tensors(str(recording)).map(lambda path: loader.load_and_process_audio(path, 100))
-    audio, mel = next(dataset.as_numpy_iterator())
-    assert audio.shape == (9000,)
-    assert np.abs(mel - mel_numpy(audio, spec)).max() < 1e-3
-
-
-def test_load_and_process_audio_refuses_another_sample_rate(recording):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not at 22050 Hz"):
-        TFNativeDataLoader(MelSpec(22050)).load_and_process_audio(tf.constant(str(recording)), 100)
-
-
-def test_load_and_process_audio_never_cuts(recording):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 10 frames"):
-        TFNativeDataLoader(MelSpec(16000)).load_and_process_audio(tf.constant(str(recording)), 10)
 
 
 def test_a_batch_is_the_batch_of_the_model(tmp_path):

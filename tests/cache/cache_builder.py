@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import CacheSettings
-from myxtts.cache.journal import RECORD, RecordWriter, clip_key
+from myxtts.cache.format import HEADER_NAME, CacheSettings, canonical_json
+from myxtts.cache.journal import RECORD, RecordWriter, clip_key, open_records
 from myxtts.cache.writer import publish
 from myxtts.text.tokenizer import SymbolTable
 
@@ -46,10 +48,9 @@ def append_clip(writer: RecordWriter, number: int) -> np.ndarray:
 def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
     """Publish `clips` made-up clips, each `repeat` times; returns their frames and tokens."""
     folder.mkdir(parents=True, exist_ok=True)
-    writer = RecordWriter(folder, settings(), None)
-    writer.start(SymbolTable().to_list())
-    records = np.array([append_clip(writer, number) for number in range(clips)], RECORD)
-    writer.close()
+    with open_records(folder, settings(), None) as writer:
+        writer.start(SymbolTable().to_list())
+        records = np.array([append_clip(writer, number) for number in range(clips)], RECORD)
     records = np.resize(records, clips * repeat)
     count = len(records)
     publish(
@@ -76,8 +77,8 @@ def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1)
             "speakers": ["speaker"],
             "languages": ["en"],
             "generation": 1,
-            "frames_file": writer.frames_name,
-            "tokens_file": writer.tokens_name,
+            "frames_file": writer.files.frames_file,
+            "tokens_file": writer.files.tokens_file,
             "rows": writer.num_rows,
             "tokens": writer.num_tokens,
             "data_folder": str(folder),
@@ -85,3 +86,17 @@ def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1)
         },
     )
     return [made_up_clip(number) for number in range(clips)]
+
+
+def edit_header(folder: Path, change) -> None:
+    """Call `change` with the header and write it with a valid checksum, as another version or a mistaken user would."""
+    header = json.loads((folder / HEADER_NAME).read_bytes())
+    del header["checksum"]
+    change(header)
+    header["checksum"] = zlib.crc32(canonical_json(header))
+    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
+
+
+def make_older(folder: Path) -> None:
+    """Turn a cache into one of 0.1.0."""
+    edit_header(folder, lambda header: [header.pop(name, None) for name in ("columns", "license", "attribution")])

@@ -6,15 +6,19 @@ import shutil
 import numpy as np
 import pytest
 import soundfile
-from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
-from myxtts.audio.files import load_clip
+from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
+from myxtts.cache import update
 from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import verify_and_fix_cache
+from myxtts.corpus.folder_index import FolderIndex
+from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CacheError, CorpusError, TextError
 from myxtts.runtime.workers import WorkerPool
+from tests.cache.cache_builder import make_older
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 CLIPS = 6
 
@@ -23,7 +27,7 @@ CLIPS = 6
 def prepared_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, CLIPS)
-    prepare_corpus(tiny_config(), folder)
+    prepare_cache(tiny_config(), folder)
     return folder
 
 
@@ -42,12 +46,11 @@ def lines():
 
 
 def prepare(folder, **changes):
-    return prepare_corpus(tiny_config(**changes), folder)
+    return prepare_cache(tiny_config(**changes), folder)
 
 
-def contents(report):
+def contents(cache):
     """Id → (frames, tokens) of every clip."""
-    cache = open_cache(report.folder)
     return {
         clip_id: (np.array(cache.clip_frames(clip)), np.array(cache.clip_tokens(clip)))
         for clip, clip_id in enumerate(cache.ids)
@@ -55,7 +58,7 @@ def contents(report):
 
 
 def test_a_record_is_the_mel_of_the_clip_and_the_tokens_of_its_text(corpus):
-    cache = open_cache(prepare(corpus).folder)
+    cache = prepare(corpus)
     config = tiny_config()
     for clip, clip_id in enumerate(cache.ids):
         samples = load_clip(corpus / "wavs" / f"{clip_id}.wav", config, 16000)
@@ -66,9 +69,9 @@ def test_a_record_is_the_mel_of_the_clip_and_the_tokens_of_its_text(corpus):
 def test_an_unchanged_corpus_is_not_written_again(corpus):
     header = next(corpus.glob(".myxtts/cache/*/cache.json"))
     before = header.stat().st_mtime_ns
-    report = prepare(corpus)
+    cache = prepare(corpus)
     assert header.stat().st_mtime_ns == before
-    assert (report.outcome.kept, report.outcome.added) == (CLIPS, 0)
+    assert (cache.report.outcome.kept, cache.report.outcome.added) == (CLIPS, 0)
 
 
 def test_an_unchanged_corpus_starts_no_worker(corpus, monkeypatch):
@@ -76,23 +79,23 @@ def test_an_unchanged_corpus_starts_no_worker(corpus, monkeypatch):
         raise AssertionError("a worker was started")
 
     monkeypatch.setattr("myxtts.runtime.workers.WorkerPool.start", refuse)
-    assert prepare(corpus).clips == CLIPS
+    assert prepare(corpus).num_clips == CLIPS
 
 
 def test_an_added_clip_is_all_that_is_prepared(corpus, lines):
     write_tone(corpus / "wavs" / "new.wav")
     write_metadata(corpus, lines | {"new": "a new one"})
-    report = prepare(corpus)
-    assert (report.outcome.kept, report.outcome.added, report.clips) == (CLIPS, 1, CLIPS + 1)
+    cache = prepare(corpus)
+    assert (cache.report.outcome.kept, cache.report.outcome.added, cache.num_clips) == (CLIPS, 1, CLIPS + 1)
 
 
 def test_a_removed_clip_leaves_the_others_as_they_are(corpus, lines):
     before = contents(prepare(corpus))
     del lines["clip002"]
     write_metadata(corpus, lines)
-    report = prepare(corpus)
-    after = contents(report)
-    assert report.outcome.removed == 1
+    cache = prepare(corpus)
+    after = contents(cache)
+    assert cache.report.outcome.removed == 1
     assert set(after) == set(lines)
     for clip_id, (frames, _) in after.items():
         np.testing.assert_array_equal(frames, before[clip_id][0])
@@ -100,15 +103,15 @@ def test_a_removed_clip_leaves_the_others_as_they_are(corpus, lines):
 
 def test_a_changed_recording_is_prepared_again(corpus):
     write_tone(corpus / "wavs" / "clip001.wav", seconds=1.1, pitch=500)
-    report = prepare(corpus)
-    assert (report.outcome.changed, report.outcome.kept) == (1, CLIPS - 1)
-    assert contents(report)["clip001"][0].shape[0] > 60
+    cache = prepare(corpus)
+    assert (cache.report.outcome.changed, cache.report.outcome.kept) == (1, CLIPS - 1)
+    assert contents(cache)["clip001"][0].shape[0] > 60
 
 
 def test_a_touched_recording_is_compared_and_kept(corpus):
     os.utime(corpus / "wavs" / "clip001.wav")
-    assert prepare(corpus).outcome.kept == CLIPS
-    assert prepare(corpus).outcome.kept == CLIPS
+    assert prepare(corpus).report.outcome.kept == CLIPS
+    assert prepare(corpus).report.outcome.kept == CLIPS
 
 
 def test_a_recording_of_the_same_size_and_another_content_is_prepared_again(corpus):
@@ -116,23 +119,89 @@ def test_a_recording_of_the_same_size_and_another_content_is_prepared_again(corp
     samples, rate = soundfile.read(path)
     soundfile.write(path, -samples[::-1], rate)
     os.utime(path, ns=(1, 1))
-    assert prepare(corpus).outcome.changed == 1
+    assert prepare(corpus).report.outcome.changed == 1
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """(kind, item) of every job that workers are given from now on."""
+    given = []
+    run = WorkerPool.run
+
+    def watched(pool, kind, items, *rest, **options):
+        given.extend((kind, item) for item in items)
+        return run(pool, kind, items, *rest, **options)
+
+    monkeypatch.setattr(WorkerPool, "run", watched)
+    return given
+
+
+def test_a_changed_recording_is_not_phonemized_again(corpus, jobs):
+    before = contents(prepare(corpus))
+    write_tone(corpus / "wavs" / "clip001.wav", seconds=1.1)
+    after = contents(prepare(corpus))
+    assert [kind for kind, _ in jobs] == ["probe", "audio"]
+    np.testing.assert_array_equal(after["clip001"][1], before["clip001"][1])
+
+
+def test_a_touched_recording_with_a_new_text_keeps_its_frames(corpus, lines):
+    before = contents(prepare(corpus))
+    os.utime(corpus / "wavs" / "clip001.wav")
+    write_metadata(corpus, lines | {"clip001": "other words"})
+    cache = prepare(corpus)
+    assert (cache.report.outcome.retexted, cache.report.outcome.changed) == (1, 0)
+    np.testing.assert_array_equal(contents(cache)["clip001"][0], before["clip001"][0])
+    assert prepare(corpus).report.outcome.kept == CLIPS
+
+
+def test_each_new_clip_is_one_audio_job(tmp_path, jobs):
+    make_corpus(tmp_path, 5)
+    prepare(tmp_path)
+    assert [kind for kind, _ in jobs] == ["probe"] * 5 + ["text"] + ["audio"] * 5
+
+
+def test_the_corpus_is_read_once_and_an_unchanged_cache_is_opened_once(corpus, monkeypatch):
+    calls = []
+    walk, opened = FolderIndex.walk, update.open_cache
+    monkeypatch.setattr(FolderIndex, "walk", lambda root: calls.append("walk") or walk(root))
+    monkeypatch.setattr(update, "open_cache", lambda *args, **more: calls.append("open") or opened(*args, **more))
+    assert prepare(corpus).num_clips == CLIPS
+    assert calls == ["walk", "open"]
+
+
+def test_license_and_attribution_are_kept_in_the_cache(corpus):
+    (corpus / "LICENSE").write_text("CC0")
+    (corpus / "ATTRIBUTION.md").write_text("By Anna.")
+    cache = prepare(corpus)
+    assert cache.report.outcome.kept == CLIPS
+    for each in (cache, open_cache(cache.folder)):
+        assert (each.license, each.attribution, each.data_folder) == ("CC0", "By Anna.", corpus)
+        assert each.validation_folder is None
+
+
+def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):
+    before = prepare(corpus)
+    (corpus / "LICENSE").write_text("CC0")
+    make_older(before.folder)
+    cache = prepare(corpus)
+    assert (cache.report.outcome.kept, jobs) == (CLIPS, [])
+    assert (open_cache(cache.folder).license, cache.content_id) == ("CC0", before.content_id)
 
 
 def test_a_changed_text_decodes_nothing(corpus, lines):
     before = contents(prepare(corpus))
     write_metadata(corpus, lines | {"clip001": "other words"})
-    report = prepare(corpus)
-    after = contents(report)
-    assert (report.outcome.retexted, report.outcome.changed) == (1, 0)
+    cache = prepare(corpus)
+    after = contents(cache)
+    assert (cache.report.outcome.retexted, cache.report.outcome.changed) == (1, 0)
     np.testing.assert_array_equal(after["clip001"][0], before["clip001"][0])
     assert len(after["clip001"][1]) == len("other words")
 
 
 def test_new_symbols_are_appended_and_old_tokens_stay(corpus, lines):
-    before = open_cache(prepare(corpus).folder)
+    before = prepare(corpus)
     write_metadata(corpus, lines | {"clip001": "zebra"})
-    after = open_cache(prepare(corpus).folder)
+    after = prepare(corpus)
     assert after.symbols.symbols[: len(before.symbols)] == before.symbols.symbols
     assert set(after.symbols.symbols) - set(before.symbols.symbols) == {"a", "b", "z"}
 
@@ -140,7 +209,7 @@ def test_new_symbols_are_appended_and_old_tokens_stay(corpus, lines):
 def test_a_clip_that_is_now_held_out_only_changes_sides(corpus, lines):
     write_metadata(corpus, {"clip003": lines.pop("clip003")}, "metadata_eval.csv")
     write_metadata(corpus, lines, "metadata_train.csv")
-    cache = open_cache(prepare(corpus).folder)
+    cache = prepare(corpus)
     assert [cache.ids[clip] for clip in np.flatnonzero(cache.is_validation)] == ["clip003"]
     assert cache.num_clips == CLIPS
 
@@ -148,20 +217,19 @@ def test_a_clip_that_is_now_held_out_only_changes_sides(corpus, lines):
 def test_a_renamed_speaker_leaves_no_trace_of_the_old_name(corpus, lines):
     rows = "".join(f"{clip_id}|{text}|{text}|ann|en\n" for clip_id, text in lines.items())
     (corpus / "metadata.csv").write_text("id|text|normalised|speaker|language\n" + rows, encoding="utf-8")
-    report = prepare(corpus)
-    assert report.outcome.kept == CLIPS
-    assert open_cache(report.folder).speakers == ("ann",)
+    cache = prepare(corpus)
+    assert cache.report.outcome.kept == CLIPS
+    assert cache.speakers == ("ann",)
 
 
-def test_dead_space_is_given_back_once_it_is_a_large_share(corpus, lines):
+def test_dead_space_is_given_back_once_it_is_a_large_fraction(corpus, lines):
     before = contents(prepare(corpus))
     kept = dict(list(lines.items())[:3])
     write_metadata(corpus, kept)
-    report = prepare(corpus)
-    cache = open_cache(report.folder)
+    cache = prepare(corpus)
     assert cache.num_rows == 1 + int(cache.frame_counts.sum())
-    assert len(list(report.folder.glob("frames-*.f32"))) == 1
-    for clip_id, (frames, tokens) in contents(report).items():
+    assert len(list(cache.folder.glob("frames-*.f32"))) == 1
+    for clip_id, (frames, tokens) in contents(cache).items():
         np.testing.assert_array_equal(frames, before[clip_id][0])
         np.testing.assert_array_equal(tokens, before[clip_id][1])
 
@@ -169,24 +237,23 @@ def test_dead_space_is_given_back_once_it_is_a_large_share(corpus, lines):
 def test_other_settings_get_a_cache_of_their_own(corpus):
     usual, loud = prepare(corpus), prepare(corpus, loudness_db=-10.0)
     assert usual.folder != loud.folder
-    assert open_cache(usual.folder).num_clips == open_cache(loud.folder).num_clips == CLIPS
+    assert usual.num_clips == loud.num_clips == CLIPS
 
 
 def test_limits_of_length_do_not_touch_the_cache(corpus):
     usual, strict = prepare(corpus), prepare(corpus, max_text_length=7)
     assert strict.folder == usual.folder
-    assert strict.clips == usual.clips
-    assert "longer than max_text_length" in strict.summary_of_rejections()
+    assert strict.num_clips == usual.num_clips
+    assert strict.report.rejections == ()
 
 
 def test_recordings_at_high_rates_become_a_voice_at_24_kilohertz_together(tmp_path):
     lines = make_corpus(tmp_path, 5)  # two at 16 kHz: the most frequent single rate
     for clip_id, rate in zip(list(lines)[:3], (22050, 44100, 48000), strict=True):
         write_tone(tmp_path / "wavs" / f"{clip_id}.wav", rate=rate)
-    report = prepare(tmp_path)
-    assert report.sample_rate == 24000
-    assert report.sound.startswith("recordings at 16000, 22050, 44100 Hz and other rates → voice at 24000 Hz;")
-    assert report.sound.endswith("; 0 of 5 clips are longer and dropped")
+    cache = prepare(tmp_path)
+    assert cache.mel.sample_rate == 24000
+    assert sorted(cache.report.recorded_rates) == [16000, 16000, 22050, 44100, 48000]
 
 
 def test_automatic_sample_rate_is_the_most_frequent_one(tmp_path):
@@ -194,11 +261,11 @@ def test_automatic_sample_rate_is_the_most_frequent_one(tmp_path):
     for name in ("slow1", "slow2", "slow3"):
         write_tone(tmp_path / "wavs" / f"{name}.wav", rate=8000)
     write_metadata(tmp_path, lines | dict.fromkeys(("slow1", "slow2", "slow3"), "two one"))
-    assert prepare(tmp_path).sample_rate == 8000
-    assert prepare(tmp_path, sample_rate=16000).sample_rate == 16000
+    assert prepare(tmp_path).mel.sample_rate == 8000
+    assert prepare(tmp_path, sample_rate=16000).mel.sample_rate == 16000
 
 
-def test_unusable_clips_are_set_aside_with_their_reasons(tmp_path):
+def test_unusable_clips_are_rejected_with_their_reasons(tmp_path):
     lines = make_corpus(tmp_path, 3)
     wavs = tmp_path / "wavs"
     (wavs / "empty.wav").write_bytes(b"")
@@ -213,8 +280,8 @@ def test_unusable_clips_are_set_aside_with_their_reasons(tmp_path):
     write_metadata(
         tmp_path, lines | bad | {"crowded": "a text that is far too long to be said in this time", "mute": "☃"}
     )
-    report = prepare(tmp_path)
-    reasons = {rejection.id: rejection.reason for rejection in report.rejections}
+    cache = prepare(tmp_path)
+    reasons = {rejection.id: rejection.reason for rejection in cache.report.rejections}
     assert reasons == {
         "empty": "empty file",
         "text": "not audio",
@@ -225,16 +292,16 @@ def test_unusable_clips_are_set_aside_with_their_reasons(tmp_path):
         "crowded": "more tokens than frames",
         "mute": "empty text",
     }
-    assert report.clips == 3
-    table = report.rejected_path.read_text(encoding="utf-8")
+    assert cache.num_clips == 3
+    table = cache.report.rejected_path.read_text(encoding="utf-8")
     assert all(clip_id in table for clip_id in reasons)
 
 
-def test_clips_set_aside_are_not_looked_at_again_until_they_change(tmp_path, monkeypatch):
+def test_rejected_clips_are_not_decoded_again_until_they_change(tmp_path, monkeypatch):
     lines = make_corpus(tmp_path, 2)
     (tmp_path / "wavs" / "bad.wav").write_text("nothing")
     write_metadata(tmp_path, lines | {"bad": "two"})
-    assert prepare(tmp_path).clips == 2
+    assert prepare(tmp_path).num_clips == 2
     with monkeypatch.context() as patch:
         decoded = []
         run_once = WorkerPool._run_once
@@ -244,11 +311,11 @@ def test_clips_set_aside_are_not_looked_at_again_until_they_change(tmp_path, mon
             return run_once(pool, kind, items, *rest)
 
         patch.setattr(WorkerPool, "_run_once", watched)
-        assert "not audio 1" in prepare(tmp_path).summary_of_rejections()
+        assert "not audio 1" in summarize_rejections(prepare(tmp_path).report.rejections)
         assert decoded == []
     write_tone(tmp_path / "wavs" / "bad.wav")
-    report = prepare(tmp_path)
-    assert (report.clips, report.rejections) == (3, ())
+    cache = prepare(tmp_path)
+    assert (cache.num_clips, cache.report.rejections) == (3, ())
 
 
 def test_nothing_usable_is_an_error_that_counts_the_reasons(tmp_path):
@@ -261,13 +328,13 @@ def test_nothing_usable_is_an_error_that_counts_the_reasons(tmp_path):
 def test_unknown_characters_are_counted(tmp_path):
     lines = make_corpus(tmp_path, 2)
     write_metadata(tmp_path, lines | {"clip001": "two ☃☃ one"})
-    assert prepare(tmp_path).unknown_symbols == {"☃": 2}
-    assert prepare(tmp_path).unknown_symbols == {"☃": 2}, "an unchanged corpus still reports them"
+    assert prepare(tmp_path).report.unknown_symbols == {"☃": 2}
+    assert prepare(tmp_path).report.unknown_symbols == {"☃": 2}, "an unchanged corpus still reports them"
 
 
 def test_a_corpus_that_cannot_fit_the_disk_is_refused_before_it_starts(tmp_path, monkeypatch):
     make_corpus(tmp_path, 2)
-    monkeypatch.setattr("myxtts.cache.preparation.shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 9))
+    monkeypatch.setattr("myxtts.cache.update.shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 9))
     with pytest.raises(CacheError, match="free"):
         prepare(tmp_path)
     (folder,) = tmp_path.glob(".myxtts/cache/*/")
@@ -279,7 +346,7 @@ def test_a_corpus_that_cannot_fit_the_disk_is_refused_before_it_starts(tmp_path,
 def test_a_validation_folder_of_its_own_is_held_out(tmp_path):
     make_corpus(tmp_path / "train", 2)
     make_corpus(tmp_path / "other", 3)
-    cache = open_cache(prepare(tmp_path / "train", val_data=str(tmp_path / "other")).folder)
+    cache = prepare(tmp_path / "train", val_data=str(tmp_path / "other"))
     assert cache.num_clips == 5
     assert int(cache.is_validation.sum()) == 3
     assert len(set(cache.ids)) == 5
@@ -287,7 +354,7 @@ def test_a_validation_folder_of_its_own_is_held_out(tmp_path):
 
 def test_the_order_of_clips_is_that_of_the_metadata_with_several_workers(tmp_path):
     lines = make_corpus(tmp_path, 12)
-    cache = open_cache(prepare_corpus(tiny_config(validation_share=0.01), tmp_path, workers=2).folder)
+    cache = prepare_cache(tiny_config(validation_share=0.01), tmp_path, workers=2)
     trained = [cache.ids[clip] for clip in np.flatnonzero(~cache.is_validation)]
     assert trained == [clip_id for clip_id in lines if clip_id in set(trained)]
 
@@ -300,6 +367,14 @@ def test_the_cache_goes_where_the_configuration_says(tmp_path):
     assert first.folder.is_relative_to(tmp_path / "caches")
     assert first.folder != second.folder
     assert not (tmp_path / "one" / ".myxtts").exists()
+
+
+def test_letters_in_place_of_phonemes_are_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
+    make_corpus(tmp_path, 1)
+    lines = []
+    prepare_cache(tiny_config(text_symbols="auto"), tmp_path, announce=lines.append)
+    assert any("letters" in line and "phonemes" in line for line in lines), lines
 
 
 def test_phonemes_that_are_not_installed_are_an_error_before_anything_is_read(tmp_path, monkeypatch):

@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.cache import location as cache_location
 from myxtts.cache.location import cache_root, user_cache_folder
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.verify import find_cache
 from myxtts.cli import EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CacheError
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 OPTIONS = ["--text-symbols", "graphemes", "--num-workers", "1"]
 
@@ -69,31 +70,31 @@ def test_the_folder_for_caches_is_that_of_the_platform(monkeypatch, tmp_path):
 def test_a_cache_that_another_user_made_is_used_while_it_is_up_to_date(corpus, tmp_path, monkeypatch, has_bad_clip):
     if has_bad_clip:
         (corpus / "wavs" / "clip001.wav").write_text("nothing")
-    theirs = prepare_corpus(tiny_config(), corpus)
+    theirs = prepare_cache(tiny_config(), corpus)
     before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
     monkeypatch.setattr(cache_location, "can_be_written", lambda folder: corpus not in (folder, *folder.parents))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    report = prepare_corpus(tiny_config(), corpus)
-    assert report.folder == theirs.folder
-    assert (report.clips, report.outcome.kept) == (theirs.clips, theirs.clips)
-    assert report.rejections == theirs.rejections
+    cache = prepare_cache(tiny_config(), corpus)
+    assert cache.folder == theirs.folder
+    assert (cache.num_clips, cache.report.outcome.kept) == (theirs.num_clips, theirs.num_clips)
+    assert cache.report.rejections == theirs.report.rejections
     assert {path: path.stat().st_mtime_ns for path in corpus.rglob("*")} == before
     assert not (tmp_path / "mine").exists()
-    assert cache_location.find_cache(tiny_config(), corpus).folder == theirs.folder
+    assert find_cache(tiny_config(), corpus).folder == theirs.folder
 
     write_tone(corpus / "wavs" / "new.wav")
     write_metadata(corpus, {"clip000": "one", "new": "two"})
-    report = prepare_corpus(tiny_config(), corpus)
-    assert report.folder.is_relative_to(tmp_path / "mine")
-    assert report.clips == 2
+    cache = prepare_cache(tiny_config(), corpus)
+    assert cache.folder.is_relative_to(tmp_path / "mine")
+    assert cache.num_clips == 2
 
 
 def test_a_damaged_cache_of_another_user_is_not_used(corpus, tmp_path, monkeypatch):
-    theirs = prepare_corpus(tiny_config(), corpus)
+    theirs = prepare_cache(tiny_config(), corpus)
     (theirs.folder / "cache.json").write_text("{", encoding="utf-8")
     monkeypatch.setattr(cache_location, "can_be_written", lambda folder: corpus not in (folder, *folder.parents))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    assert prepare_corpus(tiny_config(), corpus).folder.is_relative_to(tmp_path / "mine")
+    assert prepare_cache(tiny_config(), corpus).folder.is_relative_to(tmp_path / "mine")
 
 
 def run_command(arguments, **environment):
@@ -132,3 +133,14 @@ def test_train_takes_the_folder_for_caches_as_a_flag(capsys, tmp_path):
 def test_retry_is_a_flag_of_prepare(corpus, capsys):
     assert main(["prepare", str(corpus), *OPTIONS, "--retry"]) == 0
     assert "3 added" in capsys.readouterr().out
+
+
+def test_clips_beyond_the_limits_are_counted_and_listed_without_preparing_again(corpus, capsys):
+    assert main(["prepare", str(corpus), *OPTIONS]) == 0
+    capsys.readouterr()
+    assert main(["prepare", str(corpus), *OPTIONS, "--max-text-length", "7"]) == 0
+    printed = capsys.readouterr().out
+    assert "3 unchanged" in printed
+    assert "1 rejected: longer than max_text_length 1" in printed
+    (table,) = corpus.glob(".myxtts/cache/*/rejected.csv")
+    assert table.read_text().count("longer than max_text_length") == 1

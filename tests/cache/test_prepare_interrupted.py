@@ -12,40 +12,39 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from full_disk import largest_file
-from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.cache.format import open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import verify_and_fix_cache
 from myxtts.cache.writer import JOURNAL_NAME
 from myxtts.errors import CacheError
+from tests.cache.full_disk import largest_file
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
+ROOT = str(Path(__file__).parents[2])
 KILLED = """
 import json, os, signal, sys
 import psutil
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from full_disk import largest_file
-from tiny_corpus import tiny_config
-from myxtts.cache.prepare import prepare_corpus
+sys.path.insert(0, {root!r})
+from tests.corpus.tiny_corpus import tiny_config
+from myxtts.cache.prepare import prepare_cache
 
 def kill_at_five(stage, done, total):
     if stage == "preparing clips" and done == 5:
         Path({note!r}).write_text(json.dumps([child.pid for child in psutil.Process().children()]))
         os.kill(os.getpid(), signal.{signal})
 
-prepare_corpus(tiny_config(), {folder!r}, progress=kill_at_five, workers=2)
+prepare_cache(tiny_config(), {folder!r}, progress=kill_at_five, workers=2)
 """
 
 
 def prepare_and_be_killed(folder, note, signal_name):
-    code = KILLED.format(tests=str(Path(__file__).parent), note=str(note), folder=str(folder), signal=signal_name)
+    code = KILLED.format(root=ROOT, note=str(note), folder=str(folder), signal=signal_name)
     return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=120)
 
 
-def all_frames(report):
-    cache = open_cache(report.folder)
+def all_frames(cache):
     return {clip_id: np.array(cache.clip_frames(clip)) for clip, clip_id in enumerate(cache.ids)}
 
 
@@ -55,23 +54,23 @@ def test_after_kill_9_the_next_run_continues_and_the_result_is_the_same(tmp_path
     outcome = prepare_and_be_killed(tmp_path / "killed", tmp_path / "workers.json", "SIGKILL")
     assert outcome.returncode == -signal.SIGKILL, outcome.stderr
     assert not list((tmp_path / "killed").glob(".myxtts/cache/*/cache.json"))
-    report = prepare_corpus(tiny_config(), tmp_path / "killed")
-    assert report.outcome.recovered >= 4
-    assert report.clips == 12
-    whole = prepare_corpus(tiny_config(), tmp_path / "whole")
-    continued, at_once = all_frames(report), all_frames(whole)
+    cache = prepare_cache(tiny_config(), tmp_path / "killed")
+    assert cache.report.outcome.recovered >= 4
+    assert cache.num_clips == 12
+    whole = prepare_cache(tiny_config(), tmp_path / "whole")
+    continued, at_once = all_frames(cache), all_frames(whole)
     assert list(continued) == list(at_once)
     for clip_id, frames in continued.items():
         np.testing.assert_array_equal(frames, at_once[clip_id])
-    assert open_cache(report.folder).symbols == open_cache(whole.folder).symbols
+    assert cache.symbols == whole.symbols
 
 
 LONG_CORPUS = 60
 TORN_WRITE = """
 import os, signal, sys
-sys.path.insert(0, {tests!r})
-from tiny_corpus import tiny_config
-from myxtts.cache.prepare import prepare_corpus
+sys.path.insert(0, {root!r})
+from tests.corpus.tiny_corpus import tiny_config
+from myxtts.cache.prepare import prepare_cache
 
 write, records = os.write, 0
 
@@ -85,7 +84,7 @@ def torn(descriptor, data):
     return write(descriptor, data)
 
 os.write = torn
-prepare_corpus(tiny_config(), {folder!r}, workers=2)
+prepare_cache(tiny_config(), {folder!r}, workers=2)
 """
 
 
@@ -94,7 +93,7 @@ def long_corpus(tmp_path_factory):
     """A corpus, and its frames after a run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("long") / "corpus"
     make_corpus(folder, LONG_CORPUS)
-    frames = all_frames(prepare_corpus(tiny_config(), folder, workers=2))
+    frames = all_frames(prepare_cache(tiny_config(), folder, workers=2))
     shutil.rmtree(folder / ".myxtts")
     return folder, frames
 
@@ -110,19 +109,19 @@ def long_corpus(tmp_path_factory):
 def test_kill_9_in_the_middle_of_a_record_loses_that_record_alone(tmp_path, long_corpus, name):
     folder = shutil.copytree(long_corpus[0], tmp_path / "corpus")
     record = LONG_CORPUS // 2
-    code = TORN_WRITE.format(tests=str(Path(__file__).parent), folder=str(folder), name=name, record=record)
+    code = TORN_WRITE.format(root=ROOT, folder=str(folder), name=name, record=record)
     killed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    report = prepare_corpus(tiny_config(), folder, workers=2)
+    cache = prepare_cache(tiny_config(), folder, workers=2)
     # the first write to the frames and to the tokens is the row of zeros
-    assert report.outcome.recovered == (record - 1 if name == JOURNAL_NAME else record - 2)
-    assert report.clips == LONG_CORPUS
-    continued = all_frames(report)
+    assert cache.report.outcome.recovered == (record - 1 if name == JOURNAL_NAME else record - 2)
+    assert cache.num_clips == LONG_CORPUS
+    continued = all_frames(cache)
     assert list(continued) == list(long_corpus[1])
     for clip_id, frames in continued.items():
         np.testing.assert_array_equal(frames, long_corpus[1][clip_id])
-    assert verify_and_fix_cache(report.folder).is_clean
-    assert not (report.folder / JOURNAL_NAME).exists()
+    assert verify_and_fix_cache(cache.folder).is_clean
+    assert not (cache.folder / JOURNAL_NAME).exists()
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
@@ -142,13 +141,13 @@ def test_an_interrupt_stops_cleanly_and_the_next_run_continues(tmp_path):
     assert outcome.returncode == -signal.SIGINT, outcome.stderr
     workers = json.loads((tmp_path / "workers.json").read_text())
     assert not any(map(psutil.pid_exists, workers))
-    assert prepare_corpus(tiny_config(), tmp_path / "corpus").outcome.recovered >= 4
+    assert prepare_cache(tiny_config(), tmp_path / "corpus").report.outcome.recovered >= 4
 
 
 def test_the_published_cache_stays_usable_while_an_incremental_run_is_killed(tmp_path):
     folder = tmp_path / "corpus"
     first = make_corpus(folder, 3)
-    before = prepare_corpus(tiny_config(), folder)
+    before = prepare_cache(tiny_config(), folder)
     frames_before = all_frames(before)
     make_corpus(folder, 12, first=3)
     write_metadata(folder, first | {f"clip{number:03d}": "one two" for number in range(3, 15)})
@@ -157,27 +156,27 @@ def test_the_published_cache_stays_usable_while_an_incremental_run_is_killed(tmp
     assert open_cache(before.folder).num_clips == 3
     for clip_id, frames in all_frames(before).items():
         np.testing.assert_array_equal(frames, frames_before[clip_id])
-    report = prepare_corpus(tiny_config(), folder)
-    assert report.clips == 15
-    assert report.outcome.recovered >= 4
-    assert report.outcome.added == 12
-    assert not (report.folder / JOURNAL_NAME).exists()
+    cache = prepare_cache(tiny_config(), folder)
+    assert cache.num_clips == 15
+    assert cache.report.outcome.recovered >= 4
+    assert cache.report.outcome.added == 12
+    assert not (cache.folder / JOURNAL_NAME).exists()
 
 
-def test_a_full_disk_is_told_and_the_old_cache_stays_and_the_next_run_continues(tmp_path):
+def test_a_full_disk_is_reported_and_the_old_cache_stays_and_the_next_run_continues(tmp_path):
     first = make_corpus(tmp_path, 2)
-    before = prepare_corpus(tiny_config(), tmp_path)
+    before = prepare_cache(tiny_config(), tmp_path)
     make_corpus(tmp_path, 10, first=2)
     write_metadata(tmp_path, first | {f"clip{number:03d}": "one two" for number in range(2, 12)})
     with largest_file(100_000), pytest.raises(CacheError, match="disk is full"):
-        prepare_corpus(tiny_config(), tmp_path)
+        prepare_cache(tiny_config(), tmp_path)
     assert open_cache(before.folder).num_clips == 2
-    report = prepare_corpus(tiny_config(), tmp_path)
-    assert (report.clips, report.outcome.kept) == (12, 2)
-    assert report.outcome.recovered > 0
+    cache = prepare_cache(tiny_config(), tmp_path)
+    assert (cache.num_clips, cache.report.outcome.kept) == (12, 2)
+    assert cache.report.outcome.recovered > 0
 
 
-def test_a_file_that_crashes_its_decoder_is_set_aside(tmp_path, monkeypatch):
+def test_a_file_that_crashes_its_decoder_is_rejected(tmp_path, monkeypatch):
     """A worker that dies on one clip is replaced, and the other clips of its request are done."""
     lines = make_corpus(tmp_path, 6)
     write_tone(tmp_path / "wavs" / "killer.wav")
@@ -193,44 +192,44 @@ def test_a_file_that_crashes_its_decoder_is_set_aside(tmp_path, monkeypatch):
         "soundfile.SoundFile.read = read\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "deadly"))
-    report = prepare_corpus(tiny_config(), tmp_path)
-    assert {rejection.id: rejection.reason for rejection in report.rejections} == {"killer": "decoder crashed"}
-    assert report.clips == 6
+    cache = prepare_cache(tiny_config(), tmp_path)
+    assert {rejection.id: rejection.reason for rejection in cache.report.rejections} == {"killer": "decoder crashed"}
+    assert cache.num_clips == 6
 
 
-def test_a_text_that_crashes_the_front_end_is_set_aside_alone(tmp_path, monkeypatch):
+def test_a_text_that_crashes_the_front_end_is_rejected_alone(tmp_path, monkeypatch):
     lines = make_corpus(tmp_path, 4)
     write_metadata(tmp_path, lines | {"clip002": "deadly"})
     (tmp_path / "deadly").mkdir()
     (tmp_path / "deadly" / "sitecustomize.py").write_text(
         "import os\n"
         "from myxtts.text.tokenizer import FrontEnd\n"
-        "spell = FrontEnd.symbols_of\n"
+        "usual = FrontEnd.symbols_of\n"
         "def symbols_of(self, texts, language):\n"
         "    if 'deadly' in texts:\n"
         "        os.abort()\n"
-        "    return spell(self, texts, language)\n"
+        "    return usual(self, texts, language)\n"
         "FrontEnd.symbols_of = symbols_of\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "deadly"))
-    report = prepare_corpus(tiny_config(), tmp_path)
-    assert [rejection.id for rejection in report.rejections] == ["clip002"]
-    assert report.clips == 3
+    cache = prepare_cache(tiny_config(), tmp_path)
+    assert [rejection.id for rejection in cache.report.rejections] == ["clip002"]
+    assert cache.num_clips == 3
 
 
 ONE_OF_SEVERAL = """
 import sys
-sys.path.insert(0, {tests!r})
-from tiny_corpus import tiny_config
-from myxtts.cache.prepare import prepare_corpus
-report = prepare_corpus(tiny_config(), {folder!r})
-print(report.clips, report.outcome.added)
+sys.path.insert(0, {root!r})
+from tests.corpus.tiny_corpus import tiny_config
+from myxtts.cache.prepare import prepare_cache
+cache = prepare_cache(tiny_config(), {folder!r})
+print(cache.num_clips, cache.report.outcome.added)
 """
 
 
 def test_first_runs_that_start_together_wait_for_each_other(tmp_path):
     make_corpus(tmp_path, 8)
-    code = ONE_OF_SEVERAL.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    code = ONE_OF_SEVERAL.format(root=ROOT, folder=str(tmp_path))
     runs = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)
     ]

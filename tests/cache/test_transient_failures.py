@@ -5,17 +5,15 @@ import os
 
 import numpy as np
 import pytest
-from sabotage import failing_read, sabotage_workers
-from tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 from myxtts.audio.files import probe_audio
-from myxtts.cache import changes as notes_module
-from myxtts.cache.changes import read_notes
-from myxtts.cache.format import read_header
-from myxtts.cache.location import RATES_NAME
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache import rejection_memory
+from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.probing import RATES_NAME
 from myxtts.cache.worker import do_job
 from myxtts.errors import TextError
+from tests.cache.sabotage import failing_read, sabotage_workers
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 ONCE = "marker = Path({marker!r}); first = not marker.exists(); marker.touch()\n        if first: {failure}"
 NO_MEMORY = "raise MemoryError"
@@ -23,12 +21,12 @@ DISK_ERROR = "raise OSError(errno.EIO, 'Input/output error')"
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-def remembered(report):
-    return dict(read_notes(report.folder / read_header(report.folder)["notes_file"]).set_aside)
+def remembered(cache):
+    return dict(rejection_memory.read_rejection_memory(cache).rejected)
 
 
-def reasons(report):
-    return {rejection.id: rejection.reason for rejection in report.rejections}
+def reasons(cache):
+    return {rejection.id: rejection.reason for rejection in cache.report.rejections}
 
 
 @pytest.mark.parametrize("failure", [NO_MEMORY, DISK_ERROR, KILLED])
@@ -36,9 +34,9 @@ def test_a_failure_that_happens_once_costs_nothing(tmp_path, monkeypatch, failur
     make_corpus(tmp_path / "corpus", 4)
     code = failing_read("clip002", ONCE.format(marker=str(tmp_path / "failed"), failure=failure))
     sabotage_workers(monkeypatch, tmp_path / "sabotage", code)
-    report = prepare_corpus(tiny_config(), tmp_path / "corpus")
+    cache = prepare_cache(tiny_config(), tmp_path / "corpus")
     assert (tmp_path / "failed").exists()
-    assert (report.clips, report.rejections) == (4, ())
+    assert (cache.num_clips, cache.report.rejections) == (4, ())
 
 
 @pytest.mark.parametrize(
@@ -48,12 +46,12 @@ def test_a_failure_that_lasts_is_reported_and_tried_again_by_the_next_run(tmp_pa
     make_corpus(tmp_path / "corpus", 4)
     with monkeypatch.context() as patch:
         sabotage_workers(patch, tmp_path / "sabotage", failing_read("clip002", failure))
-        report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    assert reasons(report) == {"clip002": reason}
-    assert list(report.outcome.failed) == ["clip002"]
-    assert remembered(report) == {}
-    report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    assert (report.clips, report.rejections) == (4, ())
+        cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    assert reasons(cache) == {"clip002": reason}
+    assert list(cache.report.outcome.failed) == ["clip002"]
+    assert remembered(cache) == {}
+    cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    assert (cache.num_clips, cache.report.rejections) == (4, ())
 
 
 def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
@@ -62,20 +60,20 @@ def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, 
     sabotage_workers(monkeypatch, tmp_path / "sabotage", failing_read("clip001", "raise soundfile.LibsndfileError(2)"))
     (tmp_path / "sabotage" / "worker_on_a_bad_disk.py").write_text(
         "import errno\n"
-        "from myxtts.data import prepare_worker\n"
-        "hash_file = prepare_worker.hash_file\n"
+        "from myxtts.cache import worker\n"
+        "hash_file = worker.hash_file\n"
         "def failing(path):\n"
         "    if 'clip001' in path:\n"
         "        raise OSError(errno.EIO, 'Input/output error')\n"
         "    return hash_file(path)\n"
-        "prepare_worker.hash_file = failing\n"
-        "prepare_worker.main()\n"
+        "worker.hash_file = failing\n"
+        "worker.main()\n"
     )
     monkeypatch.setattr("myxtts.runtime.workers.WORKER_MODULE", "worker_on_a_bad_disk")
-    report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    assert reasons(report) == {"clip001": "missing"}
-    assert "Input/output error" in report.rejections[0].detail
-    assert remembered(report) == {}
+    cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    assert reasons(cache) == {"clip001": "missing"}
+    assert "Input/output error" in cache.report.rejections[0].detail
+    assert remembered(cache) == {}
 
 
 @pytest.mark.timeout(120)
@@ -83,13 +81,13 @@ def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, 
 def test_a_pipe_named_like_a_recording_is_rejected_for_good_without_waiting(tmp_path, was_prepared):
     make_corpus(tmp_path, 3)
     if was_prepared:
-        prepare_corpus(tiny_config(), tmp_path)
+        prepare_cache(tiny_config(), tmp_path)
     (tmp_path / "wavs" / "clip001.wav").unlink()
     os.mkfifo(tmp_path / "wavs" / "clip001.wav")
-    report = prepare_corpus(tiny_config(), tmp_path)
-    assert reasons(report) == {"clip001": "not a regular file"}
-    assert "it is a pipe" in report.rejections[0].detail
-    assert list(remembered(report)) == ["clip001"]
+    cache = prepare_cache(tiny_config(), tmp_path)
+    assert reasons(cache) == {"clip001": "not a regular file"}
+    assert "it is a pipe" in cache.report.rejections[0].detail
+    assert list(remembered(cache)) == ["clip001"]
 
 
 def test_a_recording_that_may_not_be_read_is_rejected_with_that_reason_for_now(monkeypatch, tmp_path):
@@ -116,9 +114,9 @@ def test_a_phonemizer_that_cannot_start_ends_the_run_in_one_line(tmp_path, monke
             "FrontEnd.symbols_of = symbols_of\n",
         )
         with pytest.raises(TextError, match="Make room in /tmp"):
-            prepare_corpus(tiny_config(), tmp_path / "corpus")
-    report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    assert (report.clips, report.rejections) == (3, ())
+            prepare_cache(tiny_config(), tmp_path / "corpus")
+    cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    assert (cache.num_clips, cache.report.rejections) == (3, ())
 
 
 def test_retry_looks_again_at_what_was_rejected(tmp_path, monkeypatch):
@@ -126,21 +124,21 @@ def test_retry_looks_again_at_what_was_rejected(tmp_path, monkeypatch):
     make_corpus(tmp_path / "corpus", 3)
     with monkeypatch.context() as patch:
         sabotage_workers(patch, tmp_path / "sabotage", failing_read("clip001", "raise ValueError('not supported')"))
-        report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    assert list(remembered(report)) == ["clip001"]
-    assert prepare_corpus(tiny_config(), tmp_path / "corpus").clips == 2
-    report = prepare_corpus(tiny_config(), tmp_path / "corpus", retry=True)
-    assert (report.clips, report.outcome.added, report.rejections) == (3, 1, ())
+        cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    assert list(remembered(cache)) == ["clip001"]
+    assert prepare_cache(tiny_config(), tmp_path / "corpus").num_clips == 2
+    cache = prepare_cache(tiny_config(), tmp_path / "corpus", retry=True)
+    assert (cache.num_clips, cache.report.outcome.added, cache.report.rejections) == (3, 1, ())
 
 
 def test_rejections_of_another_decoder_are_forgotten(tmp_path, monkeypatch):
     lines = make_corpus(tmp_path, 2)
     (tmp_path / "wavs" / "bad.wav").write_text("nothing")
     write_metadata(tmp_path, lines | {"bad": "two"})
-    report = prepare_corpus(tiny_config(), tmp_path)
-    assert list(remembered(report)) == ["bad"]
-    monkeypatch.setattr(notes_module, "DECODER", "libsndfile 99")
-    assert remembered(report) == {}
+    cache = prepare_cache(tiny_config(), tmp_path)
+    assert list(remembered(cache)) == ["bad"]
+    monkeypatch.setattr(rejection_memory, "DECODER", "libsndfile 99")
+    assert remembered(cache) == {}
 
 
 def test_a_recording_that_could_not_be_probed_is_probed_again(tmp_path, monkeypatch):
@@ -160,9 +158,9 @@ def test_a_recording_that_could_not_be_probed_is_probed_again(tmp_path, monkeypa
             "    opened(self, file, *args, **kwargs)\n"
             "soundfile.SoundFile.__init__ = init\n",
         )
-        report = prepare_corpus(tiny_config(), tmp_path / "corpus")
-    rates = np.load(report.folder.parent / RATES_NAME)
+        cache = prepare_cache(tiny_config(), tmp_path / "corpus")
+    rates = np.load(cache.folder.parent / RATES_NAME)
     assert (rates["rate"] > 0).all()
     assert len(rates) == 2
-    prepare_corpus(tiny_config(), tmp_path / "corpus", retry=True)
-    assert len(np.load(report.folder.parent / RATES_NAME)) == 3
+    prepare_cache(tiny_config(), tmp_path / "corpus", retry=True)
+    assert len(np.load(cache.folder.parent / RATES_NAME)) == 3

@@ -3,14 +3,12 @@
 import json
 import shutil
 import threading
-import zlib
 
 import numpy as np
 import pytest
-from tiny_corpus import make_corpus, tiny_config
 
-from myxtts.cache.format import HEADER_NAME, canonical_json, open_cache
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.format import HEADER_NAME, open_cache
+from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import (
     DATA_WITHOUT_INDEX,
     FLIPPED,
@@ -23,6 +21,9 @@ from myxtts.cache.verify import (
     verify_and_fix_cache,
 )
 from myxtts.errors import CacheError
+from myxtts.runtime.atomic import temporary_path
+from tests.cache.cache_builder import edit_header
+from tests.corpus.tiny_corpus import make_corpus, tiny_config
 
 CLIPS = 5
 
@@ -31,7 +32,7 @@ CLIPS = 5
 def prepared_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, CLIPS)
-    prepare_corpus(tiny_config(), folder)
+    prepare_cache(tiny_config(), folder)
     return folder
 
 
@@ -64,15 +65,6 @@ def flip(path, position, bit=64):
     path.write_bytes(data)
 
 
-def edit_header(folder, change):
-    """As a mistaken hand would, with a valid checksum."""
-    header = json.loads((folder / HEADER_NAME).read_text(encoding="utf-8"))
-    del header["checksum"]
-    change(header)
-    header["checksum"] = zlib.crc32(canonical_json(header))
-    (folder / HEADER_NAME).write_text(json.dumps(header), encoding="utf-8")
-
-
 def snapshot(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
@@ -100,7 +92,8 @@ DAMAGES = {
     "tokens missing": (lambda folder: named(folder, "tokens_file").unlink(), INDEX_WITHOUT_DATA),
     "index removed": (remove_index, DATA_WITHOUT_INDEX),
     "data appended": (lambda folder: extend(named(folder, "frames_file"), 640), DATA_WITHOUT_INDEX),
-    "temporary file": (lambda folder: (folder / "cache.json.tmp").write_bytes(b"{"), LEFT_OVER),
+    "temporary file": (lambda folder: temporary_path(folder / HEADER_NAME).write_bytes(b"{"), LEFT_OVER),
+    "temporary file of 0.1.0": (lambda folder: (folder / "cache.json.tmp").write_bytes(b"{"), LEFT_OVER),
     "old generation": (lambda folder: (folder / "frames-99.f32").write_bytes(bytes(64)), LEFT_OVER),
     "settings edited": (
         lambda folder: edit_header(folder, lambda header: header["settings"].update(loudness_db=-5.0)),
@@ -175,16 +168,16 @@ def interrupt_prepare(corpus, at_clip):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare_corpus(tiny_config(), corpus, progress=stop)
+        prepare_cache(tiny_config(), corpus, progress=stop)
 
 
 def test_what_an_interrupted_prepare_left_is_no_damage(corpus, cache_folder):
     make_corpus(corpus, CLIPS + 4)
-    interrupt_prepare(corpus, at_clip=2)
+    interrupt_prepare(corpus, at_clip=CLIPS + 2)  # the first ones are only compared
     extend(named(cache_folder, "frames_file"), 7)
     report = verify_and_fix_cache(cache_folder, fix=True, config=tiny_config(), data_folder=corpus)
     assert (report.is_clean, report.checked_clips, report.unfinished_clips) == (True, CLIPS, 2)
-    assert prepare_corpus(tiny_config(), corpus).outcome.recovered == 2
+    assert prepare_cache(tiny_config(), corpus).report.outcome.recovered == 2
 
 
 def test_a_first_prepare_that_was_interrupted_is_called_unfinished(tmp_path):
@@ -206,7 +199,7 @@ def test_checking_waits_for_a_running_prepare(corpus, cache_folder):
             check.join(timeout=0.5)
             assert not found
 
-    prepare_corpus(tiny_config(), corpus, progress=check_now)
+    prepare_cache(tiny_config(), corpus, progress=check_now)
     threads[0].join()
     assert found[0].is_clean
     assert found[0].checked_clips == CLIPS + 2
@@ -215,4 +208,4 @@ def test_checking_waits_for_a_running_prepare(corpus, cache_folder):
 def test_a_damaged_cache_is_not_prepared_over(cache_folder, corpus):
     cut(named(cache_folder, "frames_file"), 1000)
     with pytest.raises(CacheError, match="verify --fix"):
-        prepare_corpus(tiny_config(), corpus)
+        prepare_cache(tiny_config(), corpus)

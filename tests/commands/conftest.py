@@ -1,4 +1,4 @@
-"""What the tests of `say` and `clone` share."""
+"""What the tests of the commands share."""
 
 import pytest
 
@@ -16,9 +16,9 @@ def cloning_voice(tmp_path_factory):
 
 
 @pytest.fixture
-def graph_optimizer_as_before():
-    """`myxtts say` turns the graph optimizer off for its own process."""
-    import tensorflow as tf
-
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder

@@ -1,4 +1,4 @@
-"""Where `myxtts say` puts speech when no file is named: new files, a player, standard output; and what it lists."""
+"""Where `myxtts say` puts speech when no file is named: new files, a player or standard output."""
 
 import subprocess
 import sys
@@ -8,19 +8,8 @@ import soundfile
 
 from myxtts.cli import main
 from myxtts.synthesis.output import find_player, play
-from tests.commands.test_speak import failure_of
-from tests.synthesis.tiny_voice import write_recording, write_voice
-
-pytestmark = pytest.mark.usefixtures("graph_optimizer_as_before")
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """An empty current folder."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
+from tests.commands.command_line import failure_of, names_in
+from tests.synthesis.tiny_voice import write_recording
 
 
 @pytest.fixture
@@ -38,11 +27,7 @@ def players(tmp_path, monkeypatch):
     return install
 
 
-def names_in(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-# --- files that were not named ----------------------------------------------------------------------------------------
+# --- files without a given name ----------------------------------------------------------------------------------------
 
 
 def test_without_a_name_every_speech_is_a_new_file(voice, here, capsys):
@@ -114,7 +99,7 @@ def test_a_clone_can_be_played(cloning_voice, here, players):
 
 
 def test_without_a_player_one_line_names_those_that_are_known(voice, here, players, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
     error = failure_of(capsys, "say", "Hello.", "--voice", voice, "--play")
     assert "No audio player is installed. Expected one of: paplay, aplay, ffplay, afplay, powershell" in error
     assert names_in(here) == []
@@ -139,55 +124,6 @@ def test_playing_and_standard_output_exclude_each_other(voice, players, capsys):
     assert "exclude each other" in failure_of(capsys, "say", "Hello.", "--voice", voice, "--play", "-o", "-")
 
 
-# --- lists ------------------------------------------------------------------------------------------------------------
-
-
-def test_voice_list_finds_the_bundled_voice_and_those_of_runs(here, capsys):
-    write_voice(here / "anna")
-    write_voice(here / "run" / "voice", ("anna", "ben"), languages=("en", "fa"))
-    (here / "run" / "step-1").mkdir()
-    (here / ".hidden").mkdir()
-    write_voice(here / ".hidden" / "voice")
-    assert main(["voice", "list"]) == 0
-    listed = capsys.readouterr().out
-    assert [line.split() for line in listed.splitlines()] == [
-        ["bundled", "16000", "Hz", "en", "Allison"],
-        ["anna", "8000", "Hz", "en", "anna"],
-        ["run/voice", "8000", "Hz", "en,", "fa", "anna,", "ben"],
-    ]
-    assert main(["say", "--list-voices"]) == 0
-    assert capsys.readouterr().out == listed
-
-
-def test_voice_list_looks_only_into_the_folders_that_are_named(here, capsys):
-    write_voice(here / "voices" / "anna")
-    write_voice(here / "ben")
-    assert main(["voice", "list", "voices", "ben"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["voices/anna", "ben"]
-
-
-def test_a_voice_that_cannot_be_used_is_listed_with_its_reason(here, capsys):
-    (here / "bad").mkdir()
-    (here / "bad" / "voice.json").write_text("\x1b[2J")
-    assert main(["voice", "list"]) == 0
-    line = capsys.readouterr().out.splitlines()[1]
-    assert line.startswith("bad      cannot be used: ")
-    assert line.isprintable()
-
-
-def test_a_folder_without_voices_or_that_does_not_exist_is_an_error(here, capsys):
-    assert "No voice in ." in failure_of(capsys, "voice", "list", ".")
-    assert "nowhere is not a folder" in failure_of(capsys, "voice", "list", "nowhere")
-
-
-def test_languages_and_speakers_of_a_voice_are_listed_one_per_line(here, capsys):
-    voice = str(write_voice(here / "voice", ("anna", "be\x1bn"), languages=("en", "fa")))
-    assert main(["say", "--list-languages", "--voice", voice]) == 0
-    assert capsys.readouterr().out == "en  English\nfa  Persian\n"
-    assert main(["say", "--list-speakers", "--voice", voice]) == 0
-    assert capsys.readouterr().out == "anna\nbe\\x1bn\n"
-
-
 # --- languages and phonemes -------------------------------------------------------------------------------------------
 
 
@@ -196,8 +132,8 @@ def test_a_language_may_be_given_by_its_name(voice, here):
     assert names_in(here) == ["speech.wav"]
 
 
-def test_missing_phonemes_are_reported_before_tensorflow_is_imported(here, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
+def test_missing_phonemes_are_reported_before_the_voice_is_loaded(here, capsys, monkeypatch):
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     error = failure_of(capsys, "say", "Hello.")
     assert "This voice speaks from phonemes" in error

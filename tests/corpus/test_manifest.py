@@ -1,18 +1,13 @@
 """LJSpeech folders: every way of writing metadata.csv, every defect, and splits that never move a clip."""
 
-import csv
+import itertools
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from myxtts.corpus.manifest import (
-    Rejection,
-    is_held_out,
-    read_corpus,
-    read_splits,
-    summarise_rejections,
-    write_rejected_csv,
-)
+from myxtts.corpus.manifest import is_held_out, read_manifest, read_splits
 from myxtts.errors import CorpusError
 
 
@@ -37,15 +32,15 @@ def reasons(manifest):
 
 
 def test_two_columns_are_id_and_text(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\nb|Two, and more.\n"), "fr")
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\nb|Two, and more.\n"), "fr")
     assert texts(manifest) == {"a": "One.", "b": "Two, and more."}
     first = manifest.utterances[0]
     assert (first.path, first.language, first.speaker) == (tmp_path.resolve() / "wavs" / "a.wav", "fr", "speaker")
     assert (manifest.layout, manifest.rejected) == ("LJSpeech", ())
 
 
-def test_the_normalised_column_is_preferred_where_it_is_filled(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|Dr. X|Doctor X\nb|Plain|\n"))
+def test_the_normalized_column_is_preferred_where_it_is_filled(tmp_path):
+    manifest = read_manifest(make_corpus(tmp_path, "a|Dr. X|Doctor X\nb|Plain|\n"))
     assert texts(manifest) == {"a": "Doctor X", "b": "Plain"}
 
 
@@ -63,13 +58,13 @@ def test_the_normalised_column_is_preferred_where_it_is_filled(tmp_path):
     ],
 )
 def test_byte_order_mark_line_ends_headers_and_blank_lines(tmp_path, content):
-    manifest = read_corpus(make_corpus(tmp_path, content))
+    manifest = read_manifest(make_corpus(tmp_path, content))
     assert list(texts(manifest).values()) == ["One.", "Two."]
     assert manifest.rejected == ()
 
 
 def test_speaker_and_language_are_columns_of_the_header_in_any_order(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "speaker|id|language|text\nx|a|es|Uno\n|b||Two\n"), "en")
+    manifest = read_manifest(make_corpus(tmp_path, "speaker|id|language|text\nx|a|es|Uno\n|b||Two\n"), "en")
     assert [(each.speaker, each.language, each.text) for each in manifest.utterances] == [
         ("x", "es", "Uno"),
         ("speaker", "en", "Two"),
@@ -77,22 +72,24 @@ def test_speaker_and_language_are_columns_of_the_header_in_any_order(tmp_path):
 
 
 def test_quotation_marks_and_line_separators_belong_to_the_text(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, 'a|"Well," he said\nb|one\u2028two\n'))
+    manifest = read_manifest(make_corpus(tmp_path, 'a|"Well," he said\nb|one\u2028two\n'))
     assert texts(manifest) == {"a": '"Well," he said', "b": "one\u2028two"}
 
 
-@pytest.mark.parametrize("place", ["wavs", ".", "wavs/deep/er", "recordings"])
-@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.OGG", "a.opus", "a.mp3", "a.unknown"])
-@pytest.mark.parametrize("clip", ["a", "a.wav", "./a.mp3"])
-def test_recordings_are_found_wherever_they_lie(tmp_path, place, name, clip):
-    manifest = read_corpus(make_corpus(tmp_path, f"{clip}|One.\n", [name], place))
-    assert manifest.utterances[0].path == (tmp_path / place / name).resolve()
-    assert manifest.utterances[0].id in ("a", "./a")
+def test_recordings_are_found_in_any_subfolder_and_format(tmp_path):
+    subfolders = ("wavs", ".", "wavs/deep/er", "recordings")
+    names = ("a.wav", "a.flac", "a.OGG", "a.opus", "a.mp3", "a.unknown")
+    cases = itertools.product(subfolders, names, ("a", "a.wav", "./a.mp3"))
+    for number, (subfolder, name, clip) in enumerate(cases):
+        folder = make_corpus(tmp_path / str(number), f"{clip}|One.\n", [name], subfolder)
+        (found,) = read_manifest(folder).utterances
+        assert found.path == (folder / subfolder / name).resolve(), (subfolder, name, clip)
+        assert found.id in ("a", "./a")
 
 
 def test_ids_may_name_subfolders_and_hold_dots(tmp_path):
     audio = ["x/one.wav", "y/one.wav", "v1.2.wav"]
-    manifest = read_corpus(make_corpus(tmp_path, "x/one|X\ny/one|Y\nv1.2|Dots\n", audio))
+    manifest = read_manifest(make_corpus(tmp_path, "x/one|X\ny/one|Y\nv1.2|Dots\n", audio))
     assert [str(each.path.relative_to(tmp_path.resolve())) for each in manifest.utterances] == [
         "wavs/x/one.wav",
         "wavs/y/one.wav",
@@ -101,17 +98,17 @@ def test_ids_may_name_subfolders_and_hold_dots(tmp_path):
 
 
 def test_a_name_that_two_subfolders_have_is_not_guessed(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "one|Which?\nb|Two\n", ["x/one.wav", "y/one.wav", "b.wav"]))
+    manifest = read_manifest(make_corpus(tmp_path, "one|Which?\nb|Two\n", ["x/one.wav", "y/one.wav", "b.wav"]))
     assert reasons(manifest) == {"one": "missing"}
 
 
 def test_accents_written_as_two_characters_are_found(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "caf\u00e9|Un.\n", ["cafe\u0301.wav"]))
+    manifest = read_manifest(make_corpus(tmp_path, "caf\u00e9|Un.\n", ["cafe\u0301.wav"]))
     assert len(manifest.utterances) == 1
 
 
-def test_the_text_file_beside_a_recording_is_not_taken_for_it(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\n", ["a.txt", "a.flac", "a.json"]))
+def test_the_text_file_next_to_a_recording_is_not_read_as_audio(tmp_path):
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\n", ["a.txt", "a.flac", "a.json"]))
     assert manifest.utterances[0].path.name == "a.flac"
 
 
@@ -137,7 +134,7 @@ def test_every_defect_is_rejected_with_its_reason(tmp_path):
     ]
     folder = make_corpus(tmp_path / "corpus", b"\n".join(lines), ["a.wav", "b.wav", "c.wav", "d.wav", "noise.wav"])
     os.symlink(outside, folder / "wavs" / "linked.wav")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert texts(manifest) == {"a": "Good, déjà vu."}
     assert sorted((each.id, each.reason) for each in manifest.rejected) == sorted(
         [
@@ -160,7 +157,7 @@ def test_every_defect_is_rejected_with_its_reason(tmp_path):
 
 
 def test_a_rejection_names_file_and_line(tmp_path):
-    manifest = read_corpus(make_corpus(tmp_path, "a|One.\nb|Two.\ngone|Three.\n"))
+    manifest = read_manifest(make_corpus(tmp_path, "a|One.\nb|Two.\ngone|Three.\n"))
     assert "metadata.csv:3" in manifest.rejected[0].detail
 
 
@@ -168,7 +165,7 @@ def test_a_linked_folder_that_leads_out_is_not_followed(tmp_path):
     elsewhere = make_corpus(tmp_path / "elsewhere", {}, ["b.wav"])
     folder = make_corpus(tmp_path / "corpus", "a|One.\nmore/b|Two.\n", ["a.wav"])
     os.symlink(elsewhere / "wavs", folder / "wavs" / "more")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert texts(manifest) == {"a": "One."}
     assert reasons(manifest) == {"more/b": "outside the folder"}
 
@@ -177,33 +174,33 @@ def test_links_within_the_folder_are_followed_and_loops_end(tmp_path):
     folder = make_corpus(tmp_path, "b|Two.\n", ["a.wav"])
     os.symlink(folder / "wavs" / "a.wav", folder / "wavs" / "b.wav")
     os.symlink(folder / "wavs", folder / "wavs" / "again")
-    assert texts(read_corpus(folder)) == {"b": "Two."}
+    assert texts(read_manifest(folder)) == {"b": "Two."}
 
 
 def test_text_that_merely_begins_with_a_bracket_is_speech(tmp_path):
-    assert len(read_corpus(make_corpus(tmp_path, "a|[One] and two [three]\n")).utterances) == 1
+    assert len(read_manifest(make_corpus(tmp_path, "a|[One] and two [three]\n")).utterances) == 1
 
 
 @pytest.mark.parametrize("content", ["", "id|text\n", "gone|Nothing there.\n", b"\xff\xfe\x00a|x\n"])
 def test_nothing_usable_is_an_error_that_says_what_was_found(tmp_path, content):
     with pytest.raises(CorpusError, match="No usable clip"):
-        read_corpus(make_corpus(tmp_path, content))
+        read_manifest(make_corpus(tmp_path, content))
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match="does not exist"):
-        read_corpus(tmp_path / "nowhere")
+        read_manifest(tmp_path / "nowhere")
 
 
 def test_a_folder_of_no_known_kind_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match=r"No corpus was recognized.*metadata\.csv"):
-        read_corpus(tmp_path)
+        read_manifest(tmp_path)
 
 
-def test_licence_and_attribution_are_kept(tmp_path):
+def test_license_and_attribution_are_kept(tmp_path):
     files = {"metadata.csv": "a|One.\n", "LICENSE.txt": "CC-BY", "ATTRIBUTION.md": "By A."}
-    manifest = read_corpus(make_corpus(tmp_path, files))
-    assert (manifest.licence, manifest.attribution) == ("CC-BY", "By A.")
+    manifest = read_manifest(make_corpus(tmp_path, files))
+    assert (manifest.license, manifest.attribution) == ("CC-BY", "By A.")
 
 
 def many(count, start=0):
@@ -211,10 +208,10 @@ def many(count, start=0):
 
 
 def ids(folder, split, **arguments):
-    return {each.id for each in read_corpus(folder, split=split, **arguments).utterances}
+    return {each.id for each in read_manifest(folder, split=split, **arguments).utterances}
 
 
-def test_the_split_is_complete_disjoint_and_of_the_share_asked_for(tmp_path):
+def test_the_split_is_complete_disjoint_and_of_the_fraction_asked_for(tmp_path):
     folder = make_corpus(tmp_path, many(2000), [f"clip{number}.wav" for number in range(2000)])
     train, validation = ids(folder, "train"), ids(folder, "validation")
     assert train | validation == ids(folder, "all")
@@ -228,12 +225,12 @@ def test_no_clip_changes_sides_when_others_are_added(tmp_path):
     assert ids(small, "validation") == ids(large, "validation") & ids(small, "all")
 
 
-def test_held_out_clips_are_a_function_of_the_id():
-    assert [is_held_out(f"clip{number}", 0.5) for number in range(8)] == [
-        is_held_out(f"clip{n}", 0.5) for n in range(8)
-    ]
-    assert is_held_out("x", 1.0)
-    assert not is_held_out("x", 0.0)
+@given(st.text(), st.floats(0, 1), st.floats(0, 1))
+def test_a_larger_fraction_holds_out_the_same_clips_and_more(clip_id, one, other):
+    smaller, larger = sorted((one, other))
+    assert is_held_out(clip_id, larger) or not is_held_out(clip_id, smaller)
+    assert is_held_out(clip_id, 1.0)
+    assert not is_held_out(clip_id, 0.0)
 
 
 SPLIT_FILES = {"metadata_train.csv": "a|One.\n", "metadata_eval.csv": "b|Two.\n"}
@@ -251,7 +248,7 @@ def test_with_metadata_and_an_evaluation_list_the_rest_trains(tmp_path):
 
 def test_a_clip_in_both_lists_is_not_trained_on(tmp_path):
     files = {"metadata_train.csv": "a|One.\nb|Two.\n", "metadata_eval.csv": "b.wav|Two.\n"}
-    manifest = read_corpus(make_corpus(tmp_path, files), split="train")
+    manifest = read_manifest(make_corpus(tmp_path, files), split="train")
     assert texts(manifest) == {"a": "One."}
     assert reasons(manifest) == {"b": "duplicate id"}
 
@@ -276,8 +273,8 @@ def test_both_splits_at_once_are_those_of_two_readings(tmp_path, files, has_othe
     folder = make_corpus(tmp_path / "corpus", files, audio)
     other = make_corpus(tmp_path / "other", "c|Three.\n", ["c.wav"]) if has_other else None
     assert read_splits(folder, "en", 0.2, other) == (
-        read_corpus(folder, "en", "train", 0.2, other),
-        read_corpus(folder, "en", "validation", 0.2, other),
+        read_manifest(folder, "en", "train", 0.2, other),
+        read_manifest(folder, "en", "validation", 0.2, other),
     )
 
 
@@ -285,21 +282,3 @@ def test_a_held_out_list_with_nothing_usable_does_not_stop_training(tmp_path):
     train, validation = read_splits(make_corpus(tmp_path, SPLIT_FILES | {"metadata_eval.csv": "gone|Two.\n"}))
     assert texts(train) == {"a": "One."}
     assert (validation.utterances, reasons(validation)) == ((), {"gone": "missing"})
-
-
-def test_rejections_are_written_as_csv(tmp_path):
-    rejections = [Rejection("a", "wavs/a.wav", "silent", 'said "nothing", twice'), Rejection("ب", "", "empty text")]
-    write_rejected_csv(tmp_path / "rejected.csv", rejections)
-    with open(tmp_path / "rejected.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["id"], row["reason"], row["detail"]) for row in rows] == [
-        ("a", "silent", 'said "nothing", twice'),
-        ("ب", "empty text", ""),
-    ]
-    assert os.listdir(tmp_path) == ["rejected.csv"]
-
-
-def test_rejections_are_summarised_on_one_line_by_reason():
-    rejections = [Rejection(str(number), "", reason) for number, reason in enumerate(["silent", "missing", "silent"])]
-    assert summarise_rejections(rejections) == "3 rejected: silent 2, missing 1"
-    assert summarise_rejections([]) == "nothing rejected"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from myxtts.corpus.encodings import unmarked_utf16
-from myxtts.corpus.manifest import read_corpus, read_splits
+from myxtts.corpus.manifest import read_manifest, read_splits
 from myxtts.errors import CorpusError
 
 ENGLISH = {"a": "One, two; three.", "b": 'He said "four", then left.', "c": "Plain"}
@@ -94,7 +94,7 @@ def test_every_dialect_encoding_and_line_end_gives_the_same_clips(tmp_path, dial
         content = write(texts).replace("\n", end) + end
         mark = b"\xfe\xff" if codec == "utf-16-be" else b""
         folder = make_folder(tmp_path / str(number), name, mark + content.encode(codec))
-        manifest = read_corpus(folder, LANGUAGES[id(texts)])
+        manifest = read_manifest(folder, LANGUAGES[id(texts)])
         assert texts_of(manifest) == texts, (codec, end)
         assert not manifest.rejected
         is_announced = codec not in ("utf-8", "utf-8-sig") and not content.isascii()
@@ -103,12 +103,12 @@ def test_every_dialect_encoding_and_line_end_gives_the_same_clips(tmp_path, dial
 
 @pytest.mark.parametrize("content", ["a,Well|now\nb,Two\nc,Three\n", "a\tx, y\nb\tz; w, v\nc\tu\n"])
 def test_the_delimiter_is_the_one_after_the_names_of_recordings(tmp_path, content):
-    assert len(read_corpus(make_folder(tmp_path, "metadata.csv", content)).utterances) == 3
+    assert len(read_manifest(make_folder(tmp_path, "metadata.csv", content)).utterances) == 3
 
 
 def test_a_quotation_mark_that_is_never_closed_swallows_no_other_clip(tmp_path):
     content = 'file_name,text\na.wav,"open\nb.wav,"two\nlines"\nc.wav,5" nail\n'
-    assert texts_of(read_corpus(make_folder(tmp_path, "metadata.csv", content))) == {
+    assert texts_of(read_manifest(make_folder(tmp_path, "metadata.csv", content))) == {
         "a": '"open',
         "b": "two lines",
         "c": '5" nail',
@@ -117,19 +117,19 @@ def test_a_quotation_mark_that_is_never_closed_swallows_no_other_clip(tmp_path):
 
 def test_a_line_with_more_cells_than_its_header_is_rejected_where_the_text_would_be_cut(tmp_path):
     content = "file_name,text,speaker\na.wav,One, two,x\nb.wav,Three,x\n"
-    manifest = read_corpus(make_folder(tmp_path, "metadata.csv", content))
+    manifest = read_manifest(make_folder(tmp_path, "metadata.csv", content))
     assert texts_of(manifest) == {"b": "Three"}
     assert [each.reason for each in manifest.rejected] == ["too many columns"]
 
 
 def test_a_file_column_is_preferred_to_an_id_column(tmp_path):
     content = "id,file_name,text\n1,a.wav,One\n2,b.wav,Two\n"
-    assert texts_of(read_corpus(make_folder(tmp_path, "metadata.csv", content))) == {"a": "One", "b": "Two"}
+    assert texts_of(read_manifest(make_folder(tmp_path, "metadata.csv", content))) == {"a": "One", "b": "Two"}
 
 
 def test_absolute_paths_of_this_and_of_another_machine_are_found_in_the_folder(tmp_path):
     content = f"{tmp_path}/wavs/a.wav|One\n/elsewhere/data/b.wav|Two\nD:\\data\\c.wav|Three\n/etc/passwd|Four\n"
-    manifest = read_corpus(make_folder(tmp_path, "metadata.csv", content))
+    manifest = read_manifest(make_folder(tmp_path, "metadata.csv", content))
     assert texts_of(manifest) == {"a": "One", "b": "Two", "c": "Three"}
     assert [each.reason for each in manifest.rejected] == ["outside the folder"]
 
@@ -143,7 +143,7 @@ def test_bad_lines_of_json_are_rejected_one_by_one(tmp_path):
         "nonsense",
         "[1]",
     ]
-    manifest = read_corpus(make_folder(tmp_path, "metadata.jsonl", "\n".join(lines)))
+    manifest = read_manifest(make_folder(tmp_path, "metadata.jsonl", "\n".join(lines)))
     assert texts_of(manifest) == {"a": "One"}
     assert len(manifest.rejected) == 5
 
@@ -153,12 +153,12 @@ def test_bad_lines_of_json_are_rejected_one_by_one(tmp_path):
 )
 def test_the_language_column_takes_names_and_codes(tmp_path, column, language):
     folder = make_folder(tmp_path, "metadata.csv", f"id|text|language\na|Hello|{column}\n")
-    assert read_corpus(folder).utterances[0].language == language
+    assert read_manifest(folder).utterances[0].language == language
 
 
 def test_an_unknown_language_is_rejected_with_the_nearest_name(tmp_path):
     folder = make_folder(tmp_path, "metadata.csv", "id|text|language\na|Hello|engish\nb|Two|en\n")
-    manifest = read_corpus(folder)
+    manifest = read_manifest(folder)
     assert [(each.id, each.reason) for each in manifest.rejected] == [("a", "unknown language")]
     assert "Did you mean en (English)?" in manifest.rejected[0].detail
 
@@ -173,7 +173,8 @@ def test_a_corpus_in_another_script_is_an_error_with_the_flag_that_helps(tmp_pat
 def test_the_language_column_is_named_where_it_is_wrong(tmp_path):
     folder = make_folder(tmp_path, "metadata.csv", f"id|text|language\na|{PERSIAN['a']}|en\nb|Two|en\n")
     assert (
-        "Correct the language column: fa (Persian), ar (Arabic) or ur (Urdu)" in read_corpus(folder).rejected[0].detail
+        "Correct the language column: fa (Persian), ar (Arabic) or ur (Urdu)"
+        in read_manifest(folder).rejected[0].detail
     )
 
 
@@ -183,7 +184,7 @@ def test_metadata_may_be_a_link(tmp_path, is_outside):
     target = tmp_path / "elsewhere.csv" if is_outside else folder / "list.txt"
     target.write_text("a|One\n")
     os.symlink(target, folder / "metadata.csv")
-    assert texts_of(read_corpus(folder)) == {"a": "One"}
+    assert texts_of(read_manifest(folder)) == {"a": "One"}
 
 
 @pytest.mark.timeout(60)
@@ -191,19 +192,19 @@ def test_a_pipe_as_metadata_is_an_error_without_waiting(tmp_path):
     folder = make_folder(tmp_path, "unused.txt", "")
     os.mkfifo(folder / "metadata.csv")
     with pytest.raises(CorpusError, match="it is a pipe"):
-        read_corpus(folder)
+        read_manifest(folder)
 
 
 def test_metadata_beyond_the_limit_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("myxtts.corpus.metadata.LARGEST_METADATA_BYTES", 3)
     with pytest.raises(CorpusError, match="larger than"):
-        read_corpus(make_folder(tmp_path, "metadata.csv", "a|One\n"))
+        read_manifest(make_folder(tmp_path, "metadata.csv", "a|One\n"))
 
 
 def test_when_nothing_fits_the_error_shows_the_lines_as_read_and_what_was_expected(tmp_path):
     folder = make_folder(tmp_path, "metadata.csv", "first line\x1b[31m\nsecond line\n\nthird\nfourth\n")
     with pytest.raises(CorpusError) as caught:
-        read_corpus(folder)
+        read_manifest(folder)
     message = str(caught.value)
     assert "The file begins:\n  first line\\x1b[31m\n  second line\n  third\n" in message
     assert "Expected: metadata.csv with `id|text` lines" in message
@@ -213,14 +214,14 @@ def test_when_nothing_fits_the_error_shows_the_lines_as_read_and_what_was_expect
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_an_empty_list_is_called_empty(tmp_path, content):
     with pytest.raises(CorpusError, match=r"\(read as LJSpeech\)\.\nmetadata\.csv is empty\.\nExpected: "):
-        read_corpus(make_folder(tmp_path, "metadata.csv", content))
+        read_manifest(make_folder(tmp_path, "metadata.csv", content))
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("texts", [ENGLISH, PERSIAN, RUSSIAN, FRENCH])
 def test_utf16_without_a_byte_order_mark_is_recognized_and_announced(tmp_path, codec, texts):
     folder = make_folder(tmp_path, "metadata.csv", delimited("|")(texts).encode(codec))
-    manifest = read_corpus(folder, LANGUAGES[id(texts)])
+    manifest = read_manifest(folder, LANGUAGES[id(texts)])
     assert texts_of(manifest) == texts
     assert [notice.partition(",")[0].rstrip(".") for notice in manifest.notices] == [
         f"metadata.csv is not UTF-8 and was read as {codec.upper()}"
@@ -234,7 +235,7 @@ def test_text_files_in_utf16_without_a_byte_order_mark_are_recognized_and_announ
     for name, text in texts.items():
         (tmp_path / f"{name}.wav").touch()
         (tmp_path / f"{name}.txt").write_bytes(f"{text}\n".encode(codec))
-    manifest = read_corpus(tmp_path, "fa")
+    manifest = read_manifest(tmp_path, "fa")
     assert texts_of(manifest) == texts
     assert f"2 .txt files are not UTF-8 and were read as {codec.upper()}" in manifest.notices[0]
 
@@ -250,7 +251,7 @@ def test_bytes_that_no_encoding_explains_are_rejected_not_guessed(tmp_path):
     for number, codec in enumerate(("shift_jis", "gb18030", "koi8-r")):
         text = "日本語のテキスト" if codec != "koi8-r" else "привет мир"
         folder = make_folder(tmp_path / str(number), "metadata.csv", f"a|{text}\nb|Plain\n".encode(codec))
-        manifest = read_corpus(folder)
+        manifest = read_manifest(folder)
         assert texts_of(manifest) == {"b": "Plain"}
         assert [each.reason for each in manifest.rejected] == ["invalid UTF-8"]
 
@@ -273,14 +274,14 @@ def test_a_folder_that_is_no_corpus_is_described_with_what_to_do(tmp_path, files
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with pytest.raises(CorpusError, match=message):
-        read_corpus(tmp_path)
+        read_manifest(tmp_path)
 
 
 def test_errors_of_common_voice_fit_common_voice(tmp_path):
     (tmp_path / "clips").mkdir()
     (tmp_path / "train.tsv").write_text("client_id\tpath\tsentence\nx\tgone.mp3\tHello\n")
     with pytest.raises(CorpusError, match=r"Common Voice.*missing 1") as caught:
-        read_corpus(tmp_path)
+        read_manifest(tmp_path)
     assert "columns path and sentence" in str(caught.value)
     assert "id|text" not in str(caught.value)
 
@@ -288,7 +289,7 @@ def test_errors_of_common_voice_fit_common_voice(tmp_path):
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
 def test_an_impossible_folder_name_is_an_error(name):
     with pytest.raises(CorpusError, match="does not exist"):
-        read_corpus(name)
+        read_manifest(name)
 
 
 def test_lists_of_two_kinds_are_the_split(tmp_path):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tiny_corpus import make_corpus, tiny_config, write_metadata
 
 from myxtts.batch import Batch
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import ConfigError
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata
 
 CLIPS = 10
 
@@ -49,7 +49,7 @@ def test_the_shapes_are_static(corpus):
     assert [each.shape.as_list() for each in spec] == [[4, 40], [4, 96, 80], [4], [4]]
 
 
-def test_every_clip_comes_once_a_pass(corpus):
+def test_every_clip_comes_once_per_epoch(corpus):
     data = dataset(corpus)
     seen = [
         mel[row, :length].numpy()
@@ -62,8 +62,8 @@ def test_every_clip_comes_once_a_pass(corpus):
     assert sorted(frames.tobytes() for frames in seen) == sorted(frames.tobytes() for frames in expected)
 
 
-def test_two_passes_hold_every_clip_twice_in_different_orders(corpus):
-    lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(passes=2)])
+def test_two_epochs_hold_every_clip_twice_in_different_orders(corpus):
+    lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(epochs=2)])
     first, second = lengths[:8], lengths[8:]
     assert sorted(first) == sorted(second)
     assert list(first) != list(second)
@@ -73,7 +73,7 @@ def test_neighboring_seeds_share_no_epoch(corpus):
     """Epoch p of seed 1 must not be epoch p - 1 of seed 2."""
 
     def epochs(seed):
-        lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(passes=3, seed=seed)])
+        lengths = np.concatenate([each.numpy() for *_, each in dataset(corpus).create_tf_dataset(epochs=3, seed=seed)])
         return [tuple(lengths[start : start + 8]) for start in (0, 8, 16)]
 
     assert not set(epochs(1)) & set(epochs(2))
@@ -85,7 +85,7 @@ def test_references_differ_between_epochs(tmp_path):
     (tmp_path / "metadata.csv").write_text("id|text|normalized|speaker|language\n" + rows, encoding="utf-8")
     data = LJSpeechDataset(tmp_path, tiny_config(batch_size=12, validation_share=0.01, reference_frames=16), "all")
     references = {}
-    for batch in data.create_tf_dataset(full=True, passes=3):
+    for batch in data.create_tf_dataset(full=True, epochs=3):
         for row, slot in zip(*np.nonzero(batch.clips.numpy() >= 0), strict=True):
             references.setdefault(int(batch.clips[row, slot]), []).append(batch.references[row, slot].numpy().tobytes())
     assert all(len(of_clip) == 3 for of_clip in references.values())

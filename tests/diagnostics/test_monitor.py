@@ -6,7 +6,7 @@ import time
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.monitor import COLUMNS, CsvLog, describe, readings
+from myxtts.diagnostics.monitor import CSV_COLUMNS, CsvLog, describe, readings
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.status import StatusWriter
 
@@ -35,9 +35,9 @@ def test_log_has_one_header_and_one_line_for_each_sample(tmp_path):
         log.add(next(readings(5.0, 0.01, tmp_path)))
         log.close()
     rows = list(csv.reader((tmp_path / "log.csv").read_text().splitlines()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == CSV_COLUMNS
     assert len(rows) == 3
-    assert dict(zip(COLUMNS, rows[1], strict=True))["busy_percent"] == "75.0"
+    assert dict(zip(CSV_COLUMNS, rows[1], strict=True))["busy_percent"] == "75.0"
 
 
 def test_command_ends_after_its_duration_and_logs(tmp_path, capsys):

@@ -7,9 +7,9 @@ import pytest
 
 from myxtts.cli import main
 from myxtts.diagnostics.bottleneck import BottleneckDiagnosis
-from myxtts.diagnostics.observe.pipeline import Stage
-from myxtts.diagnostics.observe.rules_host import find_cyclic_stalls
+from myxtts.diagnostics.observe.pipeline import DatasetStage
 from myxtts.diagnostics.observe.source_lines import UNKNOWN
+from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
 from myxtts.diagnostics.retracing import RetracingDiagnosis
 from myxtts.diagnostics.trial import Trial
 from myxtts.runtime.compilation import Counts, Retrace, RetraceKind
@@ -28,7 +28,7 @@ def retracing(is_closed: bool = True, **changes) -> RetracingDiagnosis:
 
 def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
     measured = trial(**changes)
-    stages = (Stage("prefetch", "prefetch", UNKNOWN), Stage("map", "map(load)", UNKNOWN, python=python))
+    stages = (DatasetStage("prefetch", "prefetch", UNKNOWN), DatasetStage("map", "map(load)", UNKNOWN, python=python))
     stalls = find_cyclic_stalls(measured.steady.sum(axis=1))
     return BottleneckDiagnosis(stages, (("parallel_map", 0.01),), 0.01, 0.5, measured, stalls, 16.0)
 
@@ -41,10 +41,10 @@ def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
 
     make_corpus(tmp_path, 12)
     with trial_trainer(small_config(tmp_path, tmp_path / "run", enable_graph_mode=False)) as trainer:
-        before = trainer.state.flat_weights(), *trainer.state.vectors().values()
+        before = trainer.task.state.flat_weights(), *trainer.task.state.vectors().values()
         assert _time_step(trainer) > 0
-        after = trainer.state.flat_weights(), *trainer.state.vectors().values()
-        assert int(trainer.state.step.numpy()) == 0
+        after = trainer.task.state.flat_weights(), *trainer.task.state.vectors().values()
+        assert int(trainer.task.state.step.numpy()) == 0
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
 

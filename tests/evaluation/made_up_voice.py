@@ -1,4 +1,4 @@
-"""A voice, a recogniser and a corpus of sentences made by code: tones whose pitch tells the sentence."""
+"""A voice, a recognizer and a corpus of sentences made by code: tones whose pitch identifies the sentence."""
 
 from __future__ import annotations
 
@@ -20,19 +20,27 @@ TEXTS = (
 )
 
 
-def tone(number: int, seconds: float = 1.6) -> np.ndarray:
-    """A tone of 200, 300, … Hz that swells and fades; sentence `number` sounds like this."""
+def tone(index: int, seconds: float = 1.6) -> np.ndarray:
+    """A tone of 200, 300, … Hz that swells and fades; sentence `index` sounds like this."""
     time = np.arange(int(seconds * RATE)) / RATE
-    return (0.3 * np.sin(2 * np.pi * (200 + 100 * number) * time) * np.sin(np.pi * time / seconds)).astype(np.float32)
+    return (0.3 * np.sin(2 * np.pi * (200 + 100 * index) * time) * np.sin(np.pi * time / seconds)).astype(np.float32)
+
+
+def sweep(seconds: float, low_hz: float = 200.0, high_hz: float = 800.0) -> np.ndarray:
+    """A rising tone with overtones: its spectrum changes all the time."""
+    time = np.arange(int(seconds * RATE)) / RATE
+    phase = 2 * np.pi * np.cumsum(low_hz + (high_hz - low_hz) * time / seconds) / RATE
+    harmonics = [0.2 / k * np.sin(k * phase) for k in (1, 2, 3)]
+    return np.sum(harmonics, axis=0).astype(np.float32)
 
 
 def made_up_sentences(folder: Path) -> tuple[Sentence, ...]:
     """The sentences of `TEXTS`, each recorded as its tone."""
     sentences = []
-    for number, text in enumerate(TEXTS):
-        path = folder / f"{number}.wav"
-        write_audio(path, tone(number), RATE)
-        sentences.append(Sentence(f"s{number}", text, "en", "her", path))
+    for index, text in enumerate(TEXTS):
+        path = folder / f"{index}.wav"
+        write_audio(path, tone(index), RATE)
+        sentences.append(Sentence(f"s{index}", text, "en", "her", path))
     return tuple(sentences)
 
 
@@ -43,7 +51,7 @@ class MadeUpAudio:
 
 
 class MadeUpVoice:
-    """Speaks the tone of a sentence; sentences in `silent` are not spoken at all. Its vocoder hums."""
+    """Speaks the tone of a sentence; sentences in `silent` become silence. Its vocoder hums."""
 
     def __init__(self, silent: tuple[str, ...] = ()):
         self.mel = MelSpec(RATE)
@@ -67,15 +75,16 @@ class MadeUpVoice:
         return MadeUpAudio(tone(0, seconds=(len(mel) - 1) * self.mel.hop_length / RATE))
 
 
-class PitchRecogniser:
-    """Hears a sentence of `TEXTS` by its pitch, and nothing in silence."""
+class PitchRecognizer:
+    """Recognizes a sentence of `TEXTS` by its pitch, and nothing in silence."""
 
     name = "pitch"
+    languages = None
 
-    def recognise(self, clips, sample_rate, progress=None):
-        return [self._hear(clip, sample_rate) for clip in clips]
+    def recognize(self, clips, sample_rate, languages, progress=None):
+        return [self._recognize(clip, sample_rate) for clip in clips]
 
-    def _hear(self, clip, sample_rate):
+    def _recognize(self, clip, sample_rate):
         if not np.any(clip):
             return ""
         spectrum = np.abs(np.fft.rfft(clip))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from myxtts.evaluation.metrics import count_errors, sum_errors
-from myxtts.evaluation.recognizers import PocketsphinxRecogniser
+from myxtts.evaluation.recognizers import open_recognizer
+from myxtts.evaluation.text_errors import count_errors, sum_errors
 from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
 TEXTS = (
@@ -23,6 +23,6 @@ def test_a_recognizer_understands_three_held_out_sentences():
     assert not any(read_description(bundled_voice()).training_split.was_trained_on(text) for text in TEXTS)
     voice = Voice.load(bundled_voice())
     spoken = [voice.synthesize(text, seed=0).samples for text in TEXTS]
-    heard = PocketsphinxRecogniser(workers=2).recognise(spoken, voice.sample_rate)
-    errors = sum_errors(count_errors(text, words, "en") for text, words in zip(TEXTS, heard, strict=True))
-    assert errors.character_error < HIGHEST_ERROR, heard
+    texts = open_recognizer("pocketsphinx", ["en"]).recognize(spoken, voice.sample_rate, ["en"] * 3)
+    errors = sum_errors(count_errors(said, text, "en") for said, text in zip(TEXTS, texts, strict=True))
+    assert errors.character_error < HIGHEST_ERROR, texts

@@ -1,30 +1,29 @@
-"""Mel-cepstral distortion, alignment and duration."""
+"""Mel-cepstral distortion, pitch error, alignment and duration."""
+
+import importlib.util
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from myxtts.audio.mel import MelSpec
-from myxtts.evaluation.metrics import align, measure_distortion
-from tests.evaluation.made_up_voice import RATE, tone
+from myxtts.evaluation.distortion import align, compare_with_recording, log_f0_squares, track_f0
+from tests.evaluation.made_up_voice import RATE, sweep, tone
 
+pytest.importorskip("librosa")
 MEL = MelSpec(RATE)
+needs_pyworld = pytest.mark.skipif(importlib.util.find_spec("pyworld") is None, reason="pyworld is not installed")
 
 
-def sweep(seconds):
-    """A rising tone with overtones: its spectrum changes all the time."""
-    time = np.arange(int(seconds * RATE)) / RATE
-    phase = 2 * np.pi * np.cumsum(200 + 600 * time / seconds) / RATE
-    return sum(0.2 / k * np.sin(k * phase) for k in (1, 2, 3)).astype(np.float32)
+def compare(samples, recording, *metrics):
+    return compare_with_recording(samples, recording, MEL, metrics or ("mcd", "duration_error"))
 
 
-def test_align_finds_the_cheapest_monotonic_path():
-    distances = np.array([[0.0, 5.0, 5.0], [0.0, 5.0, 5.0], [5.0, 1.0, 5.0], [5.0, 5.0, 2.0]])
-    assert align(distances) == (3.0, 4)
-
-
-def test_align_agrees_with_trying_every_path():
-    distances = np.random.default_rng(1).random((4, 5))
-
+@settings(max_examples=30, deadline=None)
+@given(arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.floats(0, 10, width=16)))
+def test_the_path_is_monotonic_and_no_other_path_is_cheaper(distances):
     def cheapest(row, column):
         if row < 0 or column < 0:
             return np.inf
@@ -33,35 +32,66 @@ def test_align_agrees_with_trying_every_path():
         before = min(cheapest(row - 1, column), cheapest(row, column - 1), cheapest(row - 1, column - 1))
         return distances[row, column] + before
 
-    assert align(distances)[0] == pytest.approx(cheapest(3, 4))
+    path = align(distances)
+    last = (distances.shape[0] - 1, distances.shape[1] - 1)
+    assert tuple(path[0]) == (0, 0)
+    assert tuple(path[-1]) == last
+    steps = np.diff(path, axis=0)
+    assert ((steps >= 0) & (steps <= 1)).all()
+    assert (steps.sum(axis=1) > 0).all()
+    assert distances[tuple(path.T)].sum() == pytest.approx(cheapest(*last))
 
 
 def test_a_clip_is_no_distance_from_itself_at_any_level():
-    result = measure_distortion(0.5 * sweep(1.0), sweep(1.0), MEL)
-    assert result.distance_sum_db / result.aligned_frames == pytest.approx(0.0, abs=0.1)
-    assert result.seconds == result.recorded_seconds
+    result = compare(0.5 * sweep(1.0), sweep(1.0))
+    assert result["mcd"].value == pytest.approx(0.0, abs=0.1)
+    assert result["duration_error"].numerator == 0.0
 
 
 def test_the_same_sounds_spoken_slower_are_nearer_than_other_sounds():
-    slower = measure_distortion(sweep(1.5), sweep(1.0), MEL)
-    other = measure_distortion(tone(3, 1.0), sweep(1.0), MEL)
-    assert 2 * slower.distance_sum_db / slower.aligned_frames < other.distance_sum_db / other.aligned_frames
-    assert slower.seconds / slower.recorded_seconds == pytest.approx(1.5, rel=0.02)
+    slower, other = compare(sweep(1.5), sweep(1.0)), compare(tone(3, 1.0), sweep(1.0))
+    assert 2 * slower["mcd"].value < other["mcd"].value
+    assert slower["duration_error"].value == pytest.approx(0.5, rel=0.05)
 
 
 def test_silence_at_the_ends_counts_for_nothing():
     quiet = np.zeros(RATE // 2, np.float32)
-    padded = measure_distortion(np.concatenate([quiet, sweep(1.0), quiet]), sweep(1.0), MEL)
-    assert padded.seconds == pytest.approx(padded.recorded_seconds, abs=0.07)
+    padded = compare(np.concatenate([quiet, sweep(1.0), quiet]), sweep(1.0))
+    assert padded["duration_error"].value < 0.07
 
 
 def test_distortion_is_the_rms_difference_of_the_spectra_in_decibels():
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, 0.05, RATE).astype(np.float32)
+    noise = np.random.default_rng(0).normal(0, 0.05, RATE).astype(np.float32)
     tilted = np.convolve(noise, [1.0, 0.9])[:RATE].astype(np.float32)
-    result = measure_distortion(tilted, noise, MEL)
-    assert 2.0 < result.distance_sum_db / result.aligned_frames < 8.0
+    assert 2.0 < compare(tilted, noise)["mcd"].value < 8.0
 
 
 def test_a_silent_clip_cannot_be_compared():
-    assert measure_distortion(np.zeros(RATE, np.float32), sweep(1.0), MEL) is None
+    assert compare(np.zeros(RATE, np.float32), sweep(1.0)) == {}
+
+
+def test_pitch_is_compared_where_both_frames_are_voiced():
+    path = np.array([[0, 0], [1, 0], [1, 1], [2, 2], [3, 3]])
+    squares = log_f0_squares(np.array([100.0, 200.0, 0.0]), np.array([100.0, 100.0, 50.0]), path)
+    assert squares == pytest.approx([0.0, np.log(2) ** 2, np.log(2) ** 2])
+
+
+@needs_pyworld
+def test_the_tracker_follows_a_gliding_pitch():
+    f0 = track_f0(sweep(2.0, 120.0, 240.0), MEL)
+    expected = 120.0 + 120.0 * np.arange(len(f0)) * MEL.hop_length / RATE / 2.0
+    voiced = f0 > 0
+    assert voiced[5:-5].mean() > 0.9
+    assert np.median(np.abs(np.log(f0[voiced] / expected[voiced]))) < 0.01
+
+
+@needs_pyworld
+def test_log_f0_error_is_the_logarithm_of_a_transposition():
+    result = compare(sweep(1.0, 150.0, 150.0), sweep(1.0, 120.0, 120.0), "log_f0_rmse")
+    assert result["log_f0_rmse"].value ** 0.5 == pytest.approx(np.log(1.25), abs=0.02)
+
+
+@needs_pyworld
+def test_clips_without_voiced_frames_have_no_log_f0_error():
+    noise = np.random.default_rng(0).normal(0, 0.05, RATE).astype(np.float32)
+    assert compare(np.diff(noise, n=8).astype(np.float32), np.diff(noise, n=8).astype(np.float32), "log_f0_rmse") == {}

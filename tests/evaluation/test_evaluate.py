@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.audio.files import level_loudness, trim_silence
+from myxtts.audio.clips import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.evaluate import Evaluator, evaluate_voice, evaluation_callback
+from myxtts.evaluation.evaluate import Evaluator, evaluation_callback
 from myxtts.evaluation.html import render_page
+from myxtts.evaluation.judge import load_judge
+from myxtts.evaluation.packages import is_installed
 from myxtts.evaluation.report import describe, summary_rows, to_json, write_json
 from myxtts.evaluation.sentence_sets import read_sentences
-from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecogniser, made_up_sentences
+from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecognizer, made_up_sentences
 
 METRICS = ("cer", "wer", "mcd", "duration_error", "failed", "rtf")
 
@@ -24,30 +26,31 @@ def sentences(tmp_path):
     return made_up_sentences(tmp_path)
 
 
-def evaluate(sentences, voice=None, **settings):
-    settings = {"metrics": METRICS, "recogniser": PitchRecogniser(), **settings}
-    return evaluate_voice(voice or MadeUpVoice(), sentences, **settings)
+def evaluate(sentences, voice=None, metrics=METRICS, seeds=3, progress=None):
+    return Evaluator(sentences, load_judge(metrics, PitchRecognizer()), seeds).evaluate(
+        voice or MadeUpVoice(), progress
+    )
 
 
 def test_a_perfect_voice_is_as_good_as_the_recordings_and_its_humming_vocoder_is_not(sentences):
-    figures = evaluate(sentences).figures
-    assert figures["cer"].value == figures["cer_recordings"].value == 0.0
-    assert figures["cer_vocoded"].value > 0.5
-    assert figures["mcd"].value < 0.5 < figures["mcd_vocoded"].value
-    assert figures["duration_error"].value < 0.05
+    estimates = evaluate(sentences).estimates
+    assert estimates["cer"].value == estimates["cer_recordings"].value == 0.0
+    assert estimates["cer_vocoded"].value > 0.5
+    assert estimates["mcd"].value < 0.5 < estimates["mcd_vocoded"].value
+    assert estimates["duration_error"].value < 0.05
 
 
-def test_every_figure_stands_beside_those_of_recordings_and_vocoder(sentences):
-    figures = evaluate(sentences).figures
-    assert set(figures) == {key + end for key in METRICS[:-1] for end in ("", "_recordings", "_vocoded")} | {"rtf"}
+def test_every_metric_has_a_value_for_recordings_and_vocoder(sentences):
+    estimates = evaluate(sentences).estimates
+    assert set(estimates) == {key + end for key in METRICS[:-1] for end in ("", "_recordings", "_vocoded")} | {"rtf"}
 
 
-def test_an_unspoken_sentence_counts_as_failed_and_as_misheard(sentences):
+def test_a_silent_sentence_counts_as_failed_and_as_not_recognized(sentences):
     evaluation = evaluate(sentences, MadeUpVoice(silent=TEXTS[:1]), seeds=2)
-    assert evaluation.figures["failed"].value == 0.25
-    assert evaluation.figures["failed_recordings"].value == 0.0
+    assert evaluation.estimates["failed"].value == 0.25
+    assert evaluation.estimates["failed_recordings"].value == 0.0
     assert evaluation.failed_sentences == ("s0 (seed 0): silent", "s0 (seed 1): silent")
-    assert evaluation.figures["cer"].value == pytest.approx(len(TEXTS[0]) / sum(map(len, TEXTS)))
+    assert evaluation.estimates["cer"].value == pytest.approx(len(TEXTS[0]) / sum(map(len, TEXTS)))
 
 
 def test_every_sentence_is_spoken_once_for_each_seed(sentences):
@@ -78,30 +81,29 @@ def test_clips_are_measured_on_the_usable_cores(sentences, monkeypatch):
     assert set(counts) == {3}
 
 
-def test_sentences_without_recordings_are_measured_by_sound_and_recogniser_alone(sentences):
+def test_sentences_without_recordings_are_measured_without_comparison(sentences):
     unrecorded = [dataclasses.replace(each, recording=None) for each in sentences]
     evaluation = evaluate(unrecorded, metrics=("cer", "failed"))
-    assert evaluation.figures["cer"].value == 0.0
-    assert evaluation.figures["cer_recordings"] is None
-    assert evaluation.figures["failed_vocoded"] is None
+    assert evaluation.estimates["cer"].value == 0.0
+    assert evaluation.estimates["cer_recordings"] is None
+    assert evaluation.estimates["failed_vocoded"] is None
 
 
 def test_only_the_metrics_that_were_asked_for_are_reported(sentences):
-    assert set(evaluate(sentences, metrics=("failed",)).figures) == {"failed", "failed_recordings", "failed_vocoded"}
+    assert set(evaluate(sentences, metrics=("failed",)).estimates) == {"failed", "failed_recordings", "failed_vocoded"}
 
 
-def test_unknown_metrics_and_languages_are_refused(sentences):
+def test_unknown_metrics_and_languages_are_rejected(sentences):
     with pytest.raises(EvaluationError, match="Expected some of: cer"):
         evaluate(sentences, metrics=("beauty",))
-    pytest.importorskip("pocketsphinx")
     foreign = [dataclasses.replace(each, language="fa") for each in sentences]
-    with pytest.raises(EvaluationError, match="hears English only"):
-        Evaluator(foreign, metrics=("cer",))
+    with pytest.raises(EvaluationError, match="no default recognizer for: fa"):
+        evaluation_callback(foreign)
 
 
 def test_callback_judges_recordings_and_vocoder_once(sentences):
     voice = MadeUpVoice()
-    callback = evaluation_callback(sentences, recogniser=PitchRecogniser())
+    callback = evaluation_callback(sentences, recognizer=PitchRecognizer())
     first, second = callback(voice), callback(voice)
     assert voice.vocoded == len(sentences)
     assert first == second
@@ -121,14 +123,14 @@ def test_json_holds_fractions_intervals_and_every_sentence(sentences, tmp_path):
     assert content["results"][0]["synthesised"][0]["failure"] == "silent"
 
 
-def test_table_has_a_row_for_each_metric_with_its_three_figures(sentences):
+def test_the_table_has_a_row_per_metric_with_three_values(sentences):
     rows = {row[0]: row[1:] for row in summary_rows(evaluate(sentences))}
     assert rows["Character error"][0] == "0.0 % (0.0 … 0.0)"
     assert rows["Mel-cepstral distortion (dB)"][1] == "–"
     assert len(rows) == len(METRICS)
 
 
-def test_page_holds_every_clip_and_needs_no_network(sentences):
+def test_the_page_contains_every_clip_and_needs_no_network(sentences):
     awkward = dataclasses.replace(sentences[1], id="<b>&")
     page = render_page(evaluate([sentences[0], awkward]), "Two sentences")
     assert page.count("data:audio/mpeg;base64,") == page.count("data:image/png;base64,") == 6
@@ -148,14 +150,14 @@ def test_lists_of_sentences_skip_comments_and_empty_lines(tmp_path):
         read_sentences(tmp_path / "missing.txt")
 
 
-def test_samples_that_are_no_numbers_fail_and_stop_nothing(sentences):
+def test_samples_that_are_not_finite_count_as_failed(sentences):
     class BrokenVoice(MadeUpVoice):
         def synthesize(self, text, language=None, speaker=None, seed=0):
             audio = super().synthesize(text, language, speaker, seed)
             return dataclasses.replace(audio, samples=np.full_like(audio.samples, np.nan))
 
     evaluation = evaluate(sentences, BrokenVoice())
-    assert evaluation.figures["failed"].value == 1.0
+    assert evaluation.estimates["failed"].value == 1.0
     assert "not finite" in evaluation.failed_sentences[0]
 
 
@@ -169,11 +171,42 @@ def test_recordings_are_leveled_and_trimmed_as_the_voice_was_trained(sentences, 
         expected = trim_silence(expected, rate, voice.trim_silence_db)
     if voice.loudness_db is not None:
         expected = level_loudness(expected, rate, voice.loudness_db)
-    evaluation = Evaluator(sentences, seeds=1, metrics=("failed",)).evaluate(voice)
+    evaluation = Evaluator(sentences, load_judge(("failed",)), seeds=1).evaluate(voice)
     np.testing.assert_allclose(evaluation.recordings[0].samples, expected, atol=1e-4)
 
 
-def test_a_notice_stands_under_the_table_and_on_the_page(sentences):
+def test_a_notice_is_shown_under_the_table_and_on_the_page(sentences):
     evaluation = dataclasses.replace(evaluate(sentences), notice="Trained on <2> of them.")
     assert describe(evaluation).endswith(" Trained on <2> of them.")
     assert "Trained on &lt;2&gt; of them." in render_page(evaluation, "Four sentences")
+
+
+def test_the_report_names_the_recognizer_and_its_error_on_the_recordings(sentences):
+    assert "recognizer pitch (0.0 % character error on the recordings)" in describe(evaluate(sentences))
+    unrecorded = [dataclasses.replace(each, recording=None) for each in sentences]
+    assert "recognizer pitch (not checked on recordings)" in describe(evaluate(unrecorded, metrics=("cer",)))
+
+
+def test_pesq_and_log_f0_error_of_copy_synthesis_are_reported(sentences):
+    pytest.importorskip("pesq")
+    if not is_installed("pyworld"):
+        pytest.skip("pyworld is not installed")
+    evaluation = evaluate(sentences, metrics=("pesq", "log_f0_rmse"), seeds=1)
+    content = to_json(evaluation)
+    assert content["pesq"] is content["pesq_recordings"] is None
+    assert 1.0 <= content["pesq_vocoded"] < 4.0
+    assert content["results"][0]["vocoded"]["pesq"] > 1.0
+    assert content["log_f0_rmse"] < 0.05 < content["log_f0_rmse_vocoded"]
+    assert summary_rows(evaluation)[0][1:3] == ("–", "–")
+
+
+def test_every_stage_that_takes_long_reports_progress_to_its_end(sentences):
+    last = {}
+    evaluate(sentences, seeds=2, progress=lambda stage, done, total: last.update({stage: (done, total)}))
+    assert set(last) == {
+        "loading recordings", "recognizing recordings", "measuring recordings", "speaking", "recognizing synthesis",
+        "measuring synthesis", "timing", "vocoding recordings", "recognizing vocoded recordings",
+        "measuring vocoded recordings",
+    }  # fmt: skip
+    finished = {stage: done == total for stage, (done, total) in last.items() if not stage.startswith("recognizing")}
+    assert all(finished.values())

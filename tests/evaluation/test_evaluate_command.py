@@ -35,7 +35,7 @@ def voice(tmp_path):
         folder.mkdir()
         content = asdict(describe(("her",), **{"training_split": split} | changes))
         (folder / "voice.json").write_text(json.dumps(content), encoding="utf-8")
-        (folder / "weights.npz").write_bytes(bytes(100_000))
+        (folder / "voice.onnx").write_bytes(bytes(100_000))
         return str(folder)
 
     return write
@@ -71,7 +71,7 @@ def loaded(monkeypatch):
     return asked
 
 
-def test_figures_are_printed_and_written(corpus, loaded, voice, tmp_path, capsys):
+def test_metrics_are_printed_and_written(corpus, loaded, voice, tmp_path, capsys):
     json_path, html_path = tmp_path / "out.json", tmp_path / "out.html"
     words = ["evaluate", voice(), "--data", str(corpus), "--metrics", "mcd", "failed", "--seeds", "2"]
     assert main([*words, "--json", str(json_path), "--html", str(html_path)]) == 0
@@ -101,15 +101,17 @@ def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--sentences", "everyday", "--metrics", "similarity"], "compare with recordings"),
+        (["--sentences", "everyday", "--metrics", "similarity"], "these metrics cannot be measured: similarity"),
         (["--sentences", "everyday", "--recordings-only"], "--recordings-only"),
         (["--sentences", "no-such-file.txt"], "cannot be read"),
         (["--limit", "0"], "--limit"),
-        (["--sample-rate", "16000"], "--sample-rate is for --recordings-only"),
+        (["--sample-rate", "16000"], "--sample-rate needs --recordings-only"),
         (["--recordings-only", "--sample-rate", "5"], "data.sample_rate"),
         (["--language", "Klingon"], "no language 'Klingon'"),
         (["--recordings-only", "--language", "Germn"], "Did you mean de (German)?"),
         (["--speaker", "nobody"], "no speaker 'nobody'"),
+        (["--recognizer", "siri", "--metrics", "cer"], "Unknown recognizer. Received: 'siri'"),
+        (["--recognizer", "moonshine", "--metrics", "failed"], "--recognizer is for the metrics cer and wer"),
     ],
 )
 def test_mistakes_are_explained(words, message, loaded, capsys):
@@ -119,12 +121,12 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
 
 def test_the_everyday_list_holds_100_sentences_of_at_most_300_characters_that_no_corpus_has():
     from myxtts.commands.evaluate import everyday_sentences
-    from myxtts.corpus.manifest import read_corpus
+    from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.evaluation.metrics import comparable_text
+    from myxtts.evaluation.text_errors import comparable_text
 
     texts = [each.text for each in everyday_sentences()]
-    known = {comparable_text(each.text, "en") for each in read_corpus(bundled_corpus()).utterances}
+    known = {comparable_text(each.text, "en") for each in read_manifest(bundled_corpus()).utterances}
     assert len(set(texts)) == 100
     assert max(map(len, texts)) <= 300
     assert not known & {comparable_text(text, "en") for text in texts}

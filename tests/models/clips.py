@@ -1,4 +1,4 @@
-"""Clips made by code, laid out alone, padded, or packed beside others."""
+"""Clips made by code, laid out alone, padded, or packed next to others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAP_TOKENS = 1
 
 @dataclass(frozen=True)
 class Clip:
-    number: int
+    index: int
     tokens: np.ndarray
     mel: np.ndarray
     speaker: int
@@ -32,12 +32,12 @@ def make_clips(count: int, seed: int = 0) -> list[Clip]:
     random = np.random.default_rng(seed)
     sounds = random.normal(size=(NUM_SYMBOLS, N_MELS))
     clips = []
-    for number in range(count):
+    for index in range(count):
         tokens = random.integers(2, NUM_SYMBOLS, random.integers(3, 9)).astype(np.int32)
         durations = random.integers(4, 9, len(tokens))
         mel = np.repeat(sounds[tokens], durations, axis=0) + 0.1 * random.normal(size=(durations.sum(), N_MELS))
         reference = random.normal(size=(16, N_MELS)).astype(np.float32)
-        clips.append(Clip(number, tokens, mel.astype(np.float32), number % 2, number % 2, reference))
+        clips.append(Clip(index, tokens, mel.astype(np.float32), index % 2, index % 2, reference))
     return clips
 
 
@@ -64,7 +64,7 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
             values["text_lengths"][row, slot] = len(clip.tokens)
             values["mel_lengths"][row, slot] = len(clip.mel)
             values["token_starts"][row, slot], values["frame_starts"][row, slot] = token, frame
-            values["clips"][row, slot] = clip.number
+            values["clips"][row, slot] = clip.index
             values["speakers"][row, slot], values["languages"][row, slot] = clip.speaker, clip.language
             if has_references:
                 values["references"][row, slot] = clip.reference

@@ -1,4 +1,4 @@
-"""Monotonic alignment: right by a plain dynamic programme, on made-up scores and on real clips."""
+"""Monotonic alignment: right by a plain dynamic program, on made-up scores and on real clips."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_large_scores_of_a_long_clip_lose_no_precision():
     assert best == pytest.approx(plain, rel=1e-6)
 
 
-def test_real_speech_is_aligned_as_by_the_plain_programme(bundled_cache):
+def test_real_speech_is_aligned_as_by_the_plain_program(bundled_cache):
     clips = np.flatnonzero(bundled_cache.frame_counts < 250)[:3]
     for clip in clips:
         mel = np.array(bundled_cache.clip_frames(clip))

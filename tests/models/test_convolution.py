@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.models import layers as convolution
-from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
+from myxtts.models import convolution
+from myxtts.models.convolution import MATMUL, NATIVE, convolution_path, convolve_by_matmul
 
 
 def convolve_by_definition(values, kernel, dilation):

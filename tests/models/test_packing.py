@@ -1,4 +1,4 @@
-"""Padding and packing change nothing: a clip alone, padded more, or beside others is the same clip."""
+"""Padding and packing change nothing: a clip alone, padded more, or next to others gives the same losses."""
 
 import numpy as np
 import pytest
@@ -9,15 +9,15 @@ from tests.models.clips import lay_out, make_clips, tiny_model
 
 
 def results_of(model, batch, drops=False):
-    """Per-clip losses, and each clip's alignment as (symbols relative to its own first one), by clip number."""
-    losses, alignment = model.losses(batch, ClipRandomness(7, 11, batch.clips, drops=drops))
+    """Per-clip losses, and each clip's alignment as (symbols relative to its own first one), by clip."""
+    losses, alignment = model.clip_losses(batch, ClipRandomness(7, 11, batch.clips, drops=drops))
     found = {}
     for row, slot in np.argwhere(batch.clips.numpy() >= 0):
-        number = int(batch.clips[row, slot])
+        clip = int(batch.clips[row, slot])
         start, length = int(batch.frame_starts[row, slot]), int(batch.mel_lengths[row, slot])
         first_symbol = 2 * int(batch.token_starts[row, slot])
         values = np.array([float(term[row, slot]) for term in losses])
-        found[number] = (values, alignment.path.numpy()[row, start : start + length] - first_symbol)
+        found[clip] = (values, alignment.path.numpy()[row, start : start + length] - first_symbol)
     return found
 
 
@@ -42,9 +42,9 @@ def alone(model, clips):
 
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
-    for number, (losses, path) in expected.items():
-        np.testing.assert_allclose(found[number][0], losses, rtol=1e-4)
-        np.testing.assert_array_equal(found[number][1], path)
+    for clip, (losses, path) in expected.items():
+        np.testing.assert_allclose(found[clip][0], losses, rtol=1e-4)
+        np.testing.assert_array_equal(found[clip][1], path)
 
 
 def test_a_clip_that_is_padded_more_gives_the_same_losses_and_alignment(model, clips, alone):
@@ -59,7 +59,7 @@ def test_the_order_within_a_row_changes_nothing(model, clips, alone):
     assert_same(results_of(model, lay_out([clips[::-1]], 80, 400, 6)), alone)
 
 
-def test_noise_and_dropout_belong_to_the_clip_not_to_its_place(clips):
+def test_noise_and_dropout_depend_on_the_clip_not_on_its_place_in_the_row(clips):
     model = tiny_model(dropout=0.3)
     packed = results_of(model, lay_out([clips[:3], clips[3:]], 60, 200, 4), drops=True)
     assert_same(results_of(model, lay_out([clips[::-1]], 80, 400, 6), drops=True), packed)
@@ -69,22 +69,22 @@ def test_dropout_changes_the_losses(clips):
     model = tiny_model(dropout=0.3)
     batch = lay_out([clips], 80, 400, 6)
     dropped, kept = results_of(model, batch, drops=True), results_of(model, batch, drops=False)
-    assert any(not np.allclose(dropped[number][0], kept[number][0], rtol=1e-3) for number in kept)
+    assert any(not np.allclose(dropped[clip][0], kept[clip][0], rtol=1e-3) for clip in kept)
 
 
-def test_the_decoder_drops_channels_by_a_share_of_its_own(clips):
+def test_the_decoder_has_a_dropout_rate_of_its_own(clips):
     model = tiny_model()
     for block in model.decoder.blocks:
         block.dropout = 0.3
     batch = lay_out([clips], 80, 400, 6)
     dropped, kept = results_of(model, batch, drops=True), results_of(model, batch, drops=False)
-    for number, ((flow, *others), _) in kept.items():
-        (dropped_flow, *dropped_others), _ = dropped[number]
+    for clip, ((flow, *others), _) in kept.items():
+        (dropped_flow, *dropped_others), _ = dropped[clip]
         assert not np.isclose(dropped_flow, flow, rtol=1e-3)
         np.testing.assert_allclose(dropped_others, others, rtol=1e-5)
 
 
-def test_a_longer_row_changes_no_synthesised_frame(model, clips):
+def test_a_longer_row_changes_no_synthesized_frame(model, clips):
     clip = clips[0]
     vectors = model.speaker_vectors(tf.constant(clip.reference[np.newaxis]))
     languages = tf.constant([1])

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
-from myxtts.runtime.atomic import cause_of, replacing, replacing_folder, write_atomically
+from myxtts.runtime.atomic import append_whole, cause_of, replacing, replacing_folder, write_atomically
 
 
 def test_a_written_file_holds_the_whole_content_and_leaves_nothing_next_to_it(tmp_path):
@@ -58,6 +60,27 @@ def test_a_folder_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     assert os.listdir(tmp_path) == ["voice"]
 
 
-def test_a_full_disk_is_named_in_words():
+def test_a_full_disk_is_named_as_the_cause():
     assert cause_of(OSError(errno.ENOSPC, "No space left on device")) == "the disk is full"
     assert cause_of(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
+
+
+def test_a_log_gets_its_header_once_and_every_line_whole(tmp_path):
+    for line in (b"1\n", b"2\n"):
+        append_whole(tmp_path / "log.csv", line, header=b"step\n")
+    assert (tmp_path / "log.csv").read_bytes() == b"step\n1\n2\n"
+
+
+def test_a_line_that_does_not_fit_is_removed_again(tmp_path):
+    """The largest file allowed is a disk that fills up in the middle of a line."""
+    resource = pytest.importorskip("resource")
+    code = (
+        "import resource, sys; from pathlib import Path; from myxtts.runtime.atomic import append_whole\n"
+        f"resource.setrlimit({resource.RLIMIT_FSIZE}, (100, 100))\n"
+        "path = Path(sys.argv[1]); append_whole(path, b'x' * 60)\n"
+        "try:\n    append_whole(path, b'y' * 60)\n"
+        "except OSError:\n    sys.exit(7)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "log")], check=False)
+    assert done.returncode == 7
+    assert (tmp_path / "log").read_bytes() == b"x" * 60

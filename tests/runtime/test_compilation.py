@@ -1,10 +1,11 @@
-"""RetraceWatch: each of the three kinds is told with its argument and fix; nothing is told while all is well."""
+"""RetraceWatch: traces, compilations and new signatures are reported with their argument and fix, and nothing else is."""
 
 import pytest
 import tensorflow as tf
 
 from myxtts.errors import TrainingError
-from myxtts.runtime.compilation import RetraceKind, RetraceWatch, read_compilations, why_unavailable
+from myxtts.runtime.compilation import RetraceKind, RetraceWatch, read_compilations
+from myxtts.runtime.tensorflow_counters import SWITCH_VARIABLE, why_unavailable
 
 
 def double(mel, scale=1.0):
@@ -17,7 +18,7 @@ def warm(watch: RetraceWatch, name: str, function, *arguments) -> None:
     watch.warmed_up()
 
 
-def test_equal_steps_are_silent():
+def test_equal_steps_report_nothing():
     function = tf.function(double)
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones((2, 3)))
@@ -28,7 +29,7 @@ def test_equal_steps_are_silent():
     assert watch.counts_since_warmup().signatures == 0
 
 
-def test_new_shape_is_a_trace_with_argument_and_fix():
+def test_a_new_shape_is_a_trace_with_argument_and_fix():
     function = tf.function(double)
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones((2, 3)))
@@ -41,7 +42,7 @@ def test_new_shape_is_a_trace_with_argument_and_fix():
     assert "data.plan" in retrace.fix
 
 
-def test_new_python_value_is_a_trace_of_that_value():
+def test_a_new_python_value_is_a_trace_of_that_value():
     function = tf.function(double)
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones(3), 1.0)
@@ -51,7 +52,7 @@ def test_new_python_value_is_a_trace_of_that_value():
     assert "tf.constant" in retrace.fix
 
 
-def test_new_dtype_advises_a_cast_to_the_old_one():
+def test_a_new_dtype_advises_a_cast_to_the_old_one():
     function = tf.function(lambda mel: mel + 1)
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones(3, tf.float32))
@@ -61,7 +62,7 @@ def test_new_dtype_advises_a_cast_to_the_old_one():
 
 
 @pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
-def test_new_shape_under_a_signature_is_a_compilation_without_a_trace():
+def test_a_new_shape_under_a_signature_is_a_compilation_without_a_trace():
     function = tf.function(double, jit_compile=True, input_signature=[tf.TensorSpec([None])])
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones(3))
@@ -73,7 +74,7 @@ def test_new_shape_under_a_signature_is_a_compilation_without_a_trace():
 
 
 @pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
-def test_compilation_counter_counts_each_compilation_and_its_time():
+def test_the_compilation_counter_counts_each_compilation_and_its_time():
     function = tf.function(double, jit_compile=True, input_signature=[tf.TensorSpec([None])])
     before = read_compilations()
     for size in (5, 6, 5, 6):
@@ -83,7 +84,7 @@ def test_compilation_counter_counts_each_compilation_and_its_time():
     assert after.seconds > before.seconds
 
 
-def test_new_shape_of_a_relaxed_function_is_a_signature():
+def test_a_new_shape_of_a_relaxed_function_is_a_signature():
     function = tf.function(double, input_signature=[tf.TensorSpec([None])])
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones(3))
@@ -93,7 +94,7 @@ def test_new_shape_of_a_relaxed_function_is_a_signature():
     assert watch.counts_since_warmup().signatures == 1
 
 
-def test_planned_signature_is_no_surprise():
+def test_a_planned_signature_is_not_reported():
     function = tf.function(double, input_signature=[tf.TensorSpec([None])])
     watch = RetraceWatch({"train": function})
     watch.expect("train", (tf.TensorSpec([4]),))
@@ -102,7 +103,7 @@ def test_planned_signature_is_no_surprise():
     assert watch.observe(5, "train", (tf.ones(4),)) is None
 
 
-def test_deliberate_compilation_is_no_surprise():
+def test_an_intended_compilation_is_not_reported():
     function, later = tf.function(double), tf.function(double, jit_compile=True)
     watch = RetraceWatch({"train": function})
     warm(watch, "train", function, tf.ones(3))
@@ -115,7 +116,7 @@ def test_deliberate_compilation_is_no_surprise():
     assert watch.observe(1, "train", (tf.ones(3),)) is None
 
 
-def test_fail_stops_the_training():
+def test_fail_stops_training():
     function = tf.function(double)
     watch = RetraceWatch({"train": function}, on_retrace="fail")
     warm(watch, "train", function, tf.ones(3))
@@ -124,10 +125,22 @@ def test_fail_stops_the_training():
         watch.observe(9, "train", (tf.ones(4),))
 
 
-def test_step_built_for_an_unplanned_shape_is_told_with_what_differs():
+def test_a_step_built_for_an_unplanned_shape_is_reported_with_what_differs():
     function = tf.function(double)
     watch = RetraceWatch({"step of 3": function})
     warm(watch, "step of 3", function, tf.ones(3))
     retrace = watch.observe(2, "step of 4", {"mel": tf.ones(4)})
     assert retrace.kind == RetraceKind.SIGNATURE
     assert (retrace.changes[0].old, retrace.changes[0].new) == ("float32 (3,)", "float32 (4,)")
+
+
+def test_the_counters_of_tensorflow_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv(SWITCH_VARIABLE, "off")
+    assert read_compilations() is None
+    function = tf.function(double)
+    watch = RetraceWatch({"train": function})
+    warm(watch, "train", function, tf.ones(3))
+    assert watch.counts().compilations is None
+    assert SWITCH_VARIABLE in watch.why_compilations_are_unknown()
+    function(tf.ones(4))
+    assert watch.observe(1, "train", (tf.ones(4),)).kind == RetraceKind.TRACE

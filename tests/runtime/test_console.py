@@ -1,40 +1,42 @@
-"""Signals end a command by an exception, never in the middle of a callback."""
+"""Signals end a command with an exception, never inside a callback; untrusted text is printed without control characters."""
 
 import os
 import signal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from myxtts.runtime.console import clean_end, held_back
+from myxtts.runtime.console import exit_on_signals, printable, signals_deferred
 
 
 @pytest.mark.usefixtures("usual_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_the_exit_code_that_a_shell_expects(number):
-    with pytest.raises(SystemExit) as ended, clean_end():
+def test_a_signal_gives_the_exit_code_that_a_shell_expects(number):
+    with pytest.raises(SystemExit) as ended, exit_on_signals():
         os.kill(os.getpid(), number)
     assert ended.value.code == 128 + number
     assert signal.getsignal(number) == signal.SIG_DFL
 
 
-def test_a_signal_waits_while_it_is_held_back_and_is_then_obeyed():
+def test_a_deferred_signal_is_raised_at_the_end_of_the_outermost_block():
     reached = []
 
     def work():
-        with clean_end(), held_back():
-            with held_back():
+        with exit_on_signals(), signals_deferred():
+            with signals_deferred():
                 os.kill(os.getpid(), signal.SIGTERM)
-            reached.append("the end of what was held back")
+            reached.append("the end of the deferring block")
         reached.append("more")
 
     with pytest.raises(SystemExit):
         work()
-    assert reached == ["the end of what was held back"]
+    assert reached == ["the end of the deferring block"]
 
 
-def test_an_interrupt_stays_an_interrupt():
+def test_ctrl_c_stays_a_keyboard_interrupt():
     def work():
-        with clean_end(), held_back():
+        with exit_on_signals(), signals_deferred():
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -44,7 +46,21 @@ def test_an_interrupt_stays_an_interrupt():
 def test_an_ignored_signal_stays_ignored():
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with clean_end():
+        with exit_on_signals():
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, previous)
+
+
+@given(st.text())
+def test_printable_text_has_no_control_characters_and_keeps_words(text):
+    shown = printable(text, keeps_lines=False)
+    assert all(character.isprintable() or character in "\u200c\u200d" for character in shown)
+    assert printable(shown, keeps_lines=False) == shown
+    if text.isprintable():
+        assert shown == text
+
+
+def test_persian_joiners_and_requested_line_breaks_are_kept():
+    assert printable("می\u200cروم\n\x1b[2J") == "می\u200cروم\n\\x1b[2J"
+    assert printable("a\nb", keeps_lines=False) == "a\\nb"

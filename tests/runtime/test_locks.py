@@ -1,42 +1,17 @@
-"""Two trainings in one run folder: the second is refused before it touches anything; a killed one blocks nobody."""
+"""Folder locks: a second process is rejected or waits, and a killed one blocks nobody."""
 
 import os
 import socket
-import subprocess
-import sys
-from contextlib import contextmanager
+import threading
 
 import pytest
 
-from myxtts.errors import CheckpointError, TrainingError
-from myxtts.runtime.locks import RunLock
-from tests.training.small_runs import quiet_display, small_config
-
-HOLD = """
-import sys
-from pathlib import Path
-from myxtts.runtime.locks import RunLock
-with RunLock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from myxtts.errors import TrainingError
+from myxtts.runtime.locks import FolderIsLocked, FolderLock, RunLock
+from tests.runtime.other_process import another_training
 
 
-@contextmanager
-def another_training(folder):
-    """A process that holds the lock of a folder."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_a_second_process_is_refused_with_the_name_of_the_first(tmp_path):
+def test_a_second_process_is_rejected_with_the_id_of_the_first(tmp_path):
     with another_training(tmp_path) as first:
         expected = rf"process {first.pid} on {socket.gethostname()}, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d"
         with pytest.raises(TrainingError, match=rf"Another training uses {tmp_path}: {expected}\. .*--checkpoint-dir"):
@@ -66,29 +41,19 @@ def test_a_folder_that_cannot_be_locked_is_one_clear_error(tmp_path):
         RunLock(tmp_path / "file" / "run").acquire()
 
 
-def test_a_trainer_is_refused_before_it_moves_the_earlier_run(corpus, tmp_path):
-    from myxtts.training.trainer import XTTSTrainer
-
-    (tmp_path / "step-00000005").mkdir()
-    (tmp_path / "log.jsonl").write_text("{}\n")
-    with another_training(tmp_path):
-        before = sorted(path.name for path in tmp_path.iterdir())
-        with pytest.raises(TrainingError, match="Another training uses"):
-            XTTSTrainer(small_config(corpus, tmp_path), display=quiet_display(), starts_anew=True)
-        assert sorted(path.name for path in tmp_path.iterdir()) == before
+def test_locks_of_one_process_exclude_each_other_unless_they_are_shared(tmp_path):
+    with FolderLock(tmp_path, "lock"), pytest.raises(FolderIsLocked, match=f"process {os.getpid()} on"):
+        FolderLock(tmp_path, "lock").acquire()
 
 
-def test_a_trainer_gives_the_folder_back_at_its_end_and_when_it_fails(corpus, tmp_path):
-    from myxtts.training.trainer import XTTSTrainer
-
-    with pytest.raises(CheckpointError):
-        XTTSTrainer(small_config(corpus, tmp_path, init_from=str(tmp_path / "nothing")), display=quiet_display())
-    with another_training(tmp_path):
-        pass
-    trainer = XTTSTrainer(small_config(corpus, tmp_path, max_steps=1, enable_graph_mode=False), display=quiet_display())
-    trainer._speak_at_the_end = lambda checkpoint: []
-    assert (tmp_path / "run.lock.json").exists()
-    trainer.train()
-    assert sorted(path.name for path in tmp_path.glob("run.lock*")) == [RunLock.NAME]
-    with another_training(tmp_path):
-        pass
+def test_waiting_announces_the_holder_and_ends_when_it_releases(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.runtime.locks.POLL_SECONDS", 0.05)
+    holder, waiter, lines = FolderLock(tmp_path, "lock"), FolderLock(tmp_path, "lock"), []
+    holder.acquire()
+    timer = threading.Timer(0.3, holder.release)
+    timer.start()
+    waiter.wait(lines.append)
+    timer.join()
+    waiter.release()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"Waiting for process {os.getpid()} on ")

@@ -1,11 +1,11 @@
-"""Machine samples: with a driver's answers, with questions that a card does not support, and without a card."""
+"""The machine: its cores, and samples of its load with a GPU, with unsupported queries and without a GPU."""
 
 import os
 from types import SimpleNamespace
 
 import psutil
 
-from myxtts.runtime.machine import MachineSampler, usable_cores
+from myxtts.runtime.machine import MachineSampler, instruction_set, usable_cores
 
 
 def test_cores_are_counted_with_and_without_an_affinity(monkeypatch):
@@ -23,7 +23,7 @@ def unsupported(*_):
 
 
 def driver(**changes):
-    """The questions of NVML that the sampler asks, answered as by a card with 24 GB."""
+    """NVML's functions that the sampler calls, for a card with 24 GB."""
     answers = {
         "NVMLError": DriverError,
         "NVML_CLOCK_SM": 1,
@@ -45,22 +45,42 @@ def driver(**changes):
     return SimpleNamespace(**(answers | changes))
 
 
-def test_card_is_sampled_in_plain_units():
-    gpu = MachineSampler(nvml=driver()).sample().gpus[0]
+def sampled_gpu(nvml):
+    with MachineSampler(nvml=nvml) as sampler:
+        return sampler.sample().gpus[0]
+
+
+def test_a_card_is_sampled_in_plain_units():
+    gpu = sampled_gpu(driver())
     assert (gpu.name, gpu.utilization_percent, gpu.power_watts, gpu.clock_mhz) == ("Card", 42.0, 215.0, 1800)
     assert gpu.throttled_by == ("power limit",)
     assert gpu.memory_by_process == {12: 1 << 30}
 
 
-def test_unsupported_question_is_none_and_the_rest_is_kept():
-    gpu = MachineSampler(nvml=driver(nvmlDeviceGetPowerUsage=unsupported)).sample().gpus[0]
+def test_an_unsupported_query_is_none_and_the_rest_is_kept():
+    gpu = sampled_gpu(driver(nvmlDeviceGetPowerUsage=unsupported))
     assert gpu.power_watts is None
     assert gpu.utilization_percent == 42.0
 
 
-def test_machine_without_a_driver_says_so_and_is_sampled_all_the_same():
-    sampler = MachineSampler(nvml=driver(nvmlInit=unsupported))
-    sample = sampler.sample()
+def test_a_machine_without_a_driver_is_sampled_and_the_reason_is_given():
+    with MachineSampler(nvml=driver(nvmlInit=unsupported)) as sampler:
+        sample = sampler.sample()
     assert sampler.no_gpu_reason.startswith("No GPU")
     assert sample.gpus == ()
     assert sample.process_rss_bytes > 10 << 20
+
+
+def test_the_driver_is_disconnected_at_the_end_of_the_block():
+    calls = []
+    with MachineSampler(
+        nvml=driver(nvmlInit=lambda: calls.append("init"), nvmlShutdown=lambda: calls.append("shutdown"))
+    ):
+        assert calls == ["init"]
+    assert calls == ["init", "shutdown"]
+
+
+def test_the_instruction_set_names_the_limits_of_the_environment(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert instruction_set().endswith(" (TF_ENABLE_ONEDNN_OPTS=0, ONEDNN_MAX_CPU_ISA=AVX2)")

@@ -1,4 +1,4 @@
-"""The status of a run: what was written is read, at a bounded rate, and a dead writer is known as dead."""
+"""The status of a run: written at a bounded rate, read back whole, and not mistaken for a running one after its end."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from myxtts.runtime import status
 from myxtts.runtime.status import StatusWriter, read_status, read_steps
 
 
-def test_written_status_is_read_back(tmp_path):
+def test_a_written_status_is_read_back(tmp_path):
     writer = StatusWriter(tmp_path, interval_seconds=0)
     writer.update(state="training", step=7, wait_share=0.25, figures={"loss": 1.5})
     read = read_status(tmp_path)
@@ -17,15 +17,15 @@ def test_written_status_is_read_back(tmp_path):
     assert read.is_running()
 
 
-def test_updates_are_bounded_in_rate_and_the_last_word_is_kept(tmp_path):
+def test_updates_are_bounded_in_rate_and_a_forced_one_writes_all_fields(tmp_path):
     writer = StatusWriter(tmp_path, interval_seconds=1000)
     assert writer.update(step=1)
     assert not writer.update(step=2)
-    writer.close()
+    assert writer.update(force=True, state="finished")
     assert (read_status(tmp_path).step, read_status(tmp_path).state) == (2, "finished")
 
 
-def test_steps_are_appended_across_runs_and_a_torn_line_is_left_out(tmp_path):
+def test_steps_are_appended_across_runs_and_an_incomplete_line_is_skipped(tmp_path):
     for step in (1, 2):
         writer = StatusWriter(tmp_path, interval_seconds=0)
         writer.add_step(step, 0.1, 0.2, 0.3, group=4)
@@ -50,24 +50,24 @@ def test_the_last_steps_of_a_long_run_are_read_from_the_end_of_the_file(tmp_path
     assert read_steps(tmp_path, last=9500)["step"].tolist() == list(range(9000))
 
 
-def test_long_runs_begin_a_new_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(status, "MOST_STEPS_IN_FILE", 2)
+def test_a_long_run_starts_a_new_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(status, "MOST_BYTES_OF_STEPS", 140)
     writer = StatusWriter(tmp_path, interval_seconds=0)
-    for step in range(3):
+    for step in range(3):  # the header has 68 bytes, each line 46
         writer.add_step(step, 0, 0, 0)
         writer.update(step=step)
     assert read_steps(tmp_path)["step"].tolist() == [2]
     assert (tmp_path / status.OLDER_STEPS_FILE).exists()
 
 
-def test_reused_process_number_is_not_taken_for_the_run(tmp_path):
+def test_a_reused_process_id_is_not_taken_for_the_run(tmp_path):
     writer = StatusWriter(tmp_path)
     writer.update(step=1)
     other = dataclasses.replace(read_status(tmp_path), process_start=1.0)
     assert not other.is_running()
 
 
-def test_folder_without_a_run_is_explained(tmp_path):
+def test_a_folder_without_a_run_is_an_error_that_names_what_was_expected(tmp_path):
     with pytest.raises(DiagnosisError, match="checkpoint folder"):
         read_status(tmp_path)
     (tmp_path / status.STATUS_FILE).write_text("{}")

@@ -1,4 +1,4 @@
-"""StepClock: every moment belongs to one stage; the summary is that of the steps."""
+"""StepClock: every moment belongs to one stage, and the summary describes the steps."""
 
 import time
 
@@ -17,7 +17,7 @@ def run_steps(clock: StepClock, steps: int, wait: float = 0.0) -> None:
         clock.finish()
 
 
-def test_waiting_is_told_from_working():
+def test_waiting_and_working_are_counted_separately():
     clock = StepClock()
     run_steps(clock, 5, wait=0.002)
     summary = clock.summary()
@@ -25,7 +25,7 @@ def test_waiting_is_told_from_working():
     assert summary.wait_share + summary.host_share + summary.device_share == pytest.approx(1.0)
 
 
-def test_pause_belongs_to_no_step():
+def test_a_pause_belongs_to_no_step():
     clock = StepClock()
     run_steps(clock, 2)
     time.sleep(0.05)
@@ -33,7 +33,7 @@ def test_pause_belongs_to_no_step():
     assert clock.total_seconds < 0.04
 
 
-def test_ring_keeps_the_newest_and_totals_keep_everything():
+def test_the_newest_steps_are_kept_and_the_totals_cover_all():
     clock = StepClock(capacity_steps=4)
     run_steps(clock, 10, wait=0.001)
     assert clock.recent().shape == (4, 3)
@@ -41,7 +41,7 @@ def test_ring_keeps_the_newest_and_totals_keep_everything():
     assert clock.summary().mean_seconds == pytest.approx(clock.total_seconds / 10)
 
 
-def test_groups_are_summarised_apart():
+def test_groups_are_summarized_separately():
     clock = StepClock()
     for step in range(6):
         clock.mark(Stage.DEVICE)
@@ -62,7 +62,7 @@ def test_stage_timers_add_up():
     timers.add("log", 0.5)
     timers.add("log", 0.25)
     with timers.stage("save"):
-        pass
+        time.sleep(0.002)
     assert timers.seconds("log") == 0.75
-    assert timers.calls("log") == 2
-    assert list(timers.as_dict()) == ["log", "save"]
+    assert timers.seconds("save") >= 0.002
+    assert timers.seconds("never") == 0.0

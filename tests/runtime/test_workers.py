@@ -1,80 +1,153 @@
-"""The pool itself: pipes, numbers of workers, failures to start."""
+"""The worker pool: every item has one result, whatever happens to pipes and processes."""
 
 import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import psutil
 import pytest
-from sabotage import sabotage_workers
-from tiny_corpus import make_corpus, tiny_config
 
-from myxtts.cache.location import worker_setup
 from myxtts.errors import MyXTTSError
 from myxtts.runtime import workers as worker_pool
-from myxtts.runtime.workers import WorkerPool
-from myxtts.text.tokenizer import build_front_end
+from myxtts.runtime.workers import WorkerPool, child_environment, module_command
+
+ROOT = Path(__file__).parents[2]
+WORKER = "tests.runtime.text_worker"
+TEXTS = [str(index) * (index + 1) for index in range(12)]
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, 12)
-    return sorted(str(path) for path in folder.glob("wavs/*.wav"))
+def pool_of(workers, module=WORKER, **options):
+    return WorkerPool({"scale": 3}, workers, module=module, **options)
 
 
-def pool_of(workers):
-    return WorkerPool(worker_setup(tiny_config(), build_front_end("graphemes")), workers)
+def done_indices(pool, texts=TEXTS, chunk=2):
+    return sorted(index for index, _, _ in pool.run("length", texts, chunk))
 
 
-def numbers_done(pool, paths, chunk=2):
-    return sorted(number for number, head, _ in pool.run("audio", [[path, 16000] for path in paths], chunk))
+def test_every_item_has_its_result_with_head_and_payload():
+    with pool_of(2) as pool:
+        results = {index: (head, payload) for index, head, payload in pool.run("length", TEXTS, chunk=2)}
+    assert results == {i: ({"length": len(text), "scale": 3}, text.encode()) for i, text in enumerate(TEXTS)}
 
 
-def test_pipes_that_may_not_grow_keep_their_size(paths, monkeypatch):
-    """An unprivileged user may own 64 pipes of 1 MiB; asking for one more is refused."""
-    usual = worker_pool.fcntl.fcntl
+def test_progress_counts_the_finished_items():
+    calls = []
+    with pool_of(1) as pool:
+        list(pool.run("length", TEXTS[:3], stage="measuring", progress=lambda *call: calls.append(call)))
+    assert calls == [("measuring", done, 3) for done in range(4)]
+
+
+def test_a_job_that_kills_its_worker_is_retried_and_the_others_are_done(tmp_path):
+    (tmp_path / "healthy").touch()
+    paths = [str(tmp_path / name) for name in ("healthy", "once", "healthy", "healthy")]
+    with pool_of(1) as pool:
+        results = list(pool.run("die_once", paths, chunk=4))
+    assert sorted(index for index, _, _ in results) == [0, 1, 2, 3]
+    assert all(head == {"survived": True} for _, head, _ in results)
+
+
+def test_a_transient_failure_is_retried_once(tmp_path):
+    with pool_of(2) as pool:
+        (result,) = pool.run("fail_once", [str(tmp_path / "file")])
+    assert result == (0, {"transient": False}, b"")
+
+
+def test_a_job_that_always_raises_is_a_crash_with_its_last_line():
+    with pool_of(1, crash_result={"failed": True, "transient": True}) as pool:
+        results = {index: head for index, head, _ in pool.run("divide", [2, 0])}
+    assert results[0] == {"result": 0.5}
+    assert results[1] == {
+        "failed": True,
+        "transient": True,
+        "exit_code": 1,
+        "stderr": "ZeroDivisionError: division by zero",
+    }
+
+
+def test_closing_in_the_middle_of_a_run_kills_the_workers():
+    with pool_of(2) as pool:
+        results = pool.run("nap", [0.0, 0.0, 60.0, 60.0], chunk=1)
+        next(results)
+        processes = psutil.Process().children()
+        assert len(processes) == 2
+        results.close()
+    assert not any(process.is_running() for process in processes)
+
+
+def test_workers_end_when_their_caller_is_killed():
+    code = (
+        "import os, time; from myxtts.runtime.workers import WorkerPool\n"
+        f"pool = WorkerPool({{'scale': 1}}, 1, module={WORKER!r}); pool.start(1)\n"
+        "import psutil; print(psutil.Process().children()[0].pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=child_environment(), capture_output=True, text=True)
+    worker = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(worker) and psutil.Process(worker).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the worker outlives its caller"
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not hasattr(worker_pool.fcntl, "F_SETPIPE_SZ"), reason="pipes have a fixed size here")
+def test_pipes_that_cannot_be_enlarged_keep_their_size(monkeypatch):
+    """An unprivileged user may own 64 pipes of 1 MiB; the request for one more is refused."""
+    default = worker_pool.fcntl.fcntl
 
     def refuse(descriptor, command, *value):
         if command == worker_pool.fcntl.F_SETPIPE_SZ:
             raise PermissionError(errno.EPERM, "Operation not permitted")
-        return usual(descriptor, command, *value)
+        return default(descriptor, command, *value)
 
     monkeypatch.setattr(worker_pool.fcntl, "fcntl", refuse)
     with pool_of(2) as pool:
-        assert numbers_done(pool, paths) == list(range(12))
+        assert done_indices(pool) == list(range(12))
 
 
-def test_requests_that_a_small_pipe_cannot_hold_do_not_block(paths, monkeypatch):
-    """Linux gives a user who owns many pipes new ones of two pages: asking while answers are due would block both sides."""
-    usual = worker_pool._enlarge_pipe
+def test_requests_larger_than_a_small_pipe_do_not_block(monkeypatch):
+    """Linux gives a user who owns many pipes new ones of two pages: sending while results are due would block both sides."""
+    default = worker_pool._enlarge_pipe
     monkeypatch.setattr(worker_pool, "PIPE_BYTES", 4096)
-    monkeypatch.setattr(worker_pool, "_pipe_bytes", lambda descriptor: usual(descriptor) or 4096)
-    padded = ["/" * 2000 + path for path in paths]  # repeated slashes name the same file
+    monkeypatch.setattr(worker_pool, "_pipe_bytes", lambda descriptor: default(descriptor) or 4096)
     with pool_of(1) as pool:
-        assert numbers_done(pool, padded, chunk=4) == list(range(12))
+        assert done_indices(pool, [text * 2000 for text in TEXTS], chunk=4) == list(range(12))
 
 
-def test_no_more_workers_are_started_than_there_are_requests(paths):
+def test_no_more_workers_are_started_than_there_are_requests():
     with pool_of(2) as pool:
-        numbers_done(pool, paths[:2], chunk=2)
+        done_indices(pool, TEXTS[:2], chunk=2)
         assert len(pool._workers) == 1
-        numbers_done(pool, paths, chunk=2)
+        done_indices(pool, TEXTS, chunk=2)
         assert len(pool._workers) == 2
 
 
-def test_a_worker_that_cannot_start_says_why(paths, monkeypatch, tmp_path):
-    sabotage_workers(
-        monkeypatch, tmp_path / "sabotage", "import os, sys\nprint('no such thing', file=sys.stderr)\nos._exit(3)\n"
-    )
-    with pool_of(1) as pool, pytest.raises(MyXTTSError, match="no such thing"):
-        numbers_done(pool, paths)
+def test_a_worker_that_cannot_start_is_reported_with_its_last_line():
+    with (
+        pool_of(1, "tests.runtime.no_such_module") as pool,
+        pytest.raises(MyXTTSError, match=r"could not start: .*no_such_module"),
+    ):
+        done_indices(pool)
 
 
 @pytest.mark.parametrize(
-    ("place", "advice"), [("tempfile.TemporaryFile", "TMPDIR=FOLDER"), ("subprocess.Popen", "--num-workers")]
+    ("call", "advice"), [("tempfile.TemporaryFile", "TMPDIR=FOLDER"), ("subprocess.Popen", "--num-workers")]
 )
-def test_a_machine_without_room_for_a_worker_is_told_in_one_line(paths, monkeypatch, place, advice):
+def test_a_machine_without_room_for_a_worker_is_one_line_with_advice(monkeypatch, call, advice):
     def refuse(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"myxtts.runtime.workers.{place}", refuse)
+    monkeypatch.setattr(f"myxtts.runtime.workers.{call}", refuse)
     with pool_of(1) as pool, pytest.raises(MyXTTSError, match=advice):
-        numbers_done(pool, paths)
+        done_indices(pool)
+
+
+def test_a_module_runs_from_any_folder_with_this_package(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/elsewhere", str(ROOT)]))
+    environment = child_environment()
+    assert environment["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/elsewhere"]
+    (tmp_path / "json.py").write_text("raise SystemExit('a file of the user was imported')")
+    command = module_command("myxtts.cli", "--version")
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout[:7]) == (0, "myxtts ")

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from myxtts.errors import AudioError
-from myxtts.runtime.console import clean_end
+from myxtts.runtime.console import exit_on_signals
 from myxtts.synthesis import output as output_module
 from myxtts.synthesis.output import AudioFileWriter, open_output
 
@@ -141,7 +141,7 @@ def test_a_signal_while_libsndfile_writes_ends_the_file_cleanly(tmp_path, monkey
     monkeypatch.setattr(output_module._Stream, "flush", flush_and_be_told_to_end)
     with (
         pytest.raises(SystemExit),
-        clean_end(),
+        exit_on_signals(),
         AudioFileWriter(tmp_path / "a.wav", 16000) as writer,
     ):
         writer.write(speech())

@@ -1,4 +1,4 @@
-"""Speakers: recordings that are heard or refused, and vectors that come back from their files as they were."""
+"""Speakers: recordings that are used or refused, and vectors that come back from their files as they were."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_a_speaker_that_is_no_vector_of_numbers_is_damaged(tmp_path, vector):
 
 
 @pytest.mark.parametrize("name", ["a" * 300 + ".json", "file/s.json", "nowhere/s.json"])
-def test_a_speaker_that_cannot_be_written_is_told(tmp_path, name):
+def test_a_speaker_that_cannot_be_written_raises(tmp_path, name):
     (tmp_path / "file").touch()
     with pytest.raises(VoiceError, match="could not be written"):
         Speaker(np.zeros(4, np.float32), "0").save(tmp_path / name)
@@ -57,7 +57,7 @@ def test_a_second_of_speech_with_a_little_silence_is_a_reference(tmp_path):
     )
 
 
-def test_a_reference_of_more_than_an_hour_is_heard_by_its_beginning(tmp_path, monkeypatch):
+def test_a_reference_of_more_than_an_hour_is_used_up_to_a_minute(tmp_path, monkeypatch):
     speech, rate = soundfile.read(write_recording(tmp_path / "a.wav", seconds=100, sample_rate=8000), dtype="int16")
     with soundfile.SoundFile(tmp_path / "long.wav", "w", rate, 1, "PCM_16") as file:
         for _ in range(37):
@@ -72,7 +72,7 @@ def test_a_reference_of_more_than_an_hour_is_heard_by_its_beginning(tmp_path, mo
     monkeypatch.setattr(speaker_module, "read_audio", noting)
     pieces = reference_pieces(tmp_path / "long.wav", DESCRIPTION, MEL)
     assert len(decoded[0][0]) <= speaker_module.READ_SECONDS * rate
-    frames = speaker_module.HEARD_SECONDS * MEL.sample_rate / MEL.hop_length
+    frames = speaker_module.USED_SECONDS * MEL.sample_rate / MEL.hop_length
     assert len(pieces) == pytest.approx(frames / DESCRIPTION.reference_frames, abs=1)
 
 

@@ -1,5 +1,8 @@
-"""A voice speaks: the same text and seed give the same audio, whatever the shape, the batch or the thread."""
+"""A voice speaks: the same text and seed give the same audio, also in other company and in other threads."""
 
+import itertools
+import subprocess
+import sys
 import threading
 from collections import Counter
 
@@ -8,10 +11,10 @@ import pytest
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.errors import AudioError, TextError, VoiceError
-from myxtts.synthesis.engine import FRAME_SHAPES, TOKEN_SHAPES, Piece, Renderer
-from myxtts.synthesis.options import LONGEST_TEXT
+from myxtts.synthesis.options import LONGEST_TEXT, SpeechOptions
+from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece
 from myxtts.synthesis.speaker import Speaker, cut_reference
-from myxtts.synthesis.voice import SpeechOptions, Voice
+from myxtts.synthesis.voice import Voice
 from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice
 
 TEXT = "Hello there. This is a longer sentence, with a clause in it! And a third?"
@@ -23,9 +26,13 @@ def voice(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cloning_voice(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two") / "voice"
-    return Voice.load(write_voice(folder, ("anna", "ben"), languages=("en", "fr")))
+def cloning_folder(tmp_path_factory):
+    return write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben"), languages=("en", "fr"))
+
+
+@pytest.fixture(scope="module")
+def cloning_voice(cloning_folder):
+    return Voice.load(cloning_folder)
 
 
 def test_speech_is_sound_and_lasts_as_long_as_its_chunks(voice):
@@ -70,51 +77,22 @@ def test_many_texts_at_once_sound_like_each_on_its_own(voice):
         assert np.sqrt(np.mean((alone - audio.samples) ** 2)) < 1e-4
 
 
-def test_rounding_to_a_larger_shape_changes_nothing(voice):
+def test_a_piece_that_is_decoded_in_parts_has_the_frames_of_the_whole(voice):
     ids = voice._tokenizer.encode("hello there, this is it", "en").ids
-    piece = Piece("", ids, None, seed=5, number=0, pause_seconds=0.0, owner=0)
-    sampling = voice.sampling("en", voice.speaker_vector(None), SpeechOptions())
-    smallest = Renderer(voice.engine, 1, (len(ids),), tuple(range(1, 1000)))
-    larger = Renderer(voice.engine, 1, (TOKEN_SHAPES[1],), (FRAME_SHAPES[2],))
-    (exact,), (rounded,) = (renderer.render([piece], sampling)[0].mels for renderer in (smallest, larger))
-    assert rounded.shape == exact.shape
-    assert np.abs(rounded - exact).max() < 1e-3
-    assert np.sqrt(np.mean((rounded - exact) ** 2)) < 1e-4
+    piece = Piece("", ids, Counter(), seed=5, position=0, pause_seconds=0.0)
+    sampling = voice.sampling(SpeechOptions())
+    encoded = voice.engine.encode(ids, sampling)
+    (whole,), parts = voice.mels(piece, encoded, sampling), list(voice.mels(piece, encoded, sampling, longest=40))
+    assert len(parts) > 1
+    assert max(map(len, parts)) <= 40
+    assert sum(map(len, parts)) == len(whole)
 
 
-def test_many_different_sentences_compile_a_handful_of_functions(tmp_path):
-    fresh = Voice.load(write_voice(tmp_path / "voice"))
-    fresh.warm_up()
-    counts = fresh.counts()
-    assert counts.traces == len(fresh.engine.function_names) == len(TOKEN_SHAPES) + len(FRAME_SHAPES)
-    generator = np.random.default_rng(0)
-    for number in range(60):
-        words = generator.integers(1, 28)
-        fresh.synthesize(
-            " ".join("abcdefghijkl"[: generator.integers(1, 12)] for _ in range(words)), seed=number, steps=1
-        )
-    # Slow speech lasts longer than the largest shape and is cut.
-    slow = fresh.synthesize("abcdefgh ijkl " * 12, speed=0.25, steps=1, pause=0)
-    assert slow.seconds > FRAME_SHAPES[-1] / MEL.frames_per_second
-    assert fresh.counts() == counts
-
-
-def test_speech_that_is_cut_for_its_length_lasts_as_long_as_its_symbols(voice):
-    text = "abcdefgh ijkl " * 12
+def test_speech_longer_than_is_decoded_at_once_lasts_as_long_as_its_symbols(voice):
+    text = "abcdefgh ijkl " * 24
     usual, slow = (voice.synthesize(text, speed=speed, steps=1, pause=0).seconds for speed in (1, 0.25))
+    assert slow > LONGEST_FRAMES / MEL.frames_per_second / 2
     assert slow == pytest.approx(4 * usual, rel=0.02)
-    together = voice.synthesize_many([text, "hello"], seeds=[0, 1], speed=0.25, steps=1, pause=0)
-    assert together[0].seconds == slow
-
-
-def test_what_is_compiled_is_told_apart_from_speech(tmp_path):
-    fresh = Voice.load(write_voice(tmp_path / "voice"))
-    assert fresh.seconds_compiling == 0
-    fresh.synthesize("Hello", steps=1)
-    compiling = fresh.seconds_compiling
-    assert compiling > 0
-    fresh.synthesize("Hullo", steps=1)
-    assert fresh.seconds_compiling == compiling
 
 
 CLAUSE = "it goes on for a good while and does not come to an end, "
@@ -152,16 +130,15 @@ def test_threads_that_share_a_voice_get_what_one_alone_gets(tmp_path):
         thread.join()
     for number, text in enumerate(texts):
         np.testing.assert_allclose(found[number], shared.synthesize(text, seed=number).samples, atol=1e-5)
-    assert shared.counts().traces == len(shared.engine.function_names)
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t ", "...!?", "😀😀", "\u200f\u200e\u202b", "\x00\x07\x1b", "漢字"])
-def test_a_text_with_nothing_to_speak_is_told(voice, text):
+def test_a_text_with_nothing_to_speak_raises_at_once(voice, text):
     with pytest.raises(TextError, match=r"empty|nothing to say"):
         voice.say(text)  # at once, not at the first chunk
 
 
-def test_what_cannot_be_spoken_is_left_out_and_counted(voice):
+def test_symbols_that_the_voice_lacks_are_skipped_and_counted(voice):
     chunks = list(voice.say("漢. Hello 😀 there. 😀! Good day. 漢."))
     assert sum((chunk.unknown for chunk in chunks), start=Counter()) == {"😀": 2, "漢": 2}
     np.testing.assert_array_equal(
@@ -169,7 +146,7 @@ def test_what_cannot_be_spoken_is_left_out_and_counted(voice):
     )
 
 
-def test_a_text_that_is_too_long_is_told_and_a_long_one_is_spoken_in_pieces(voice):
+def test_a_text_that_is_too_long_raises_and_a_long_one_is_spoken_in_pieces(voice):
     with pytest.raises(TextError, match="Split it"):
         voice.say("a" * (LONGEST_TEXT + 1))
     longest = max(len(chunk.samples) for chunk in voice.say("This is a sentence. " * 50 + "word " * 500, steps=1))
@@ -200,7 +177,7 @@ def test_a_word_without_end_is_spoken(voice):
         {"speaker": 0},
     ],
 )
-def test_options_out_of_range_are_told_at_once(voice, options):
+def test_options_out_of_range_raise_at_once(voice, options):
     with pytest.raises(VoiceError, match=next(iter(options))):
         voice.say("Hello", **options)
 
@@ -220,7 +197,7 @@ def test_many_texts_are_a_list_and_their_seeds_whole_numbers(voice):
             voice.synthesize_many(["hi"], seeds=[seed])
 
 
-def test_unknown_languages_and_speakers_are_told_at_once_with_what_there_is(cloning_voice):
+def test_unknown_languages_and_speakers_raise_with_the_known_ones(cloning_voice):
     with pytest.raises(VoiceError, match=r"language 'de'.*en, fr"):
         cloning_voice.say("Hello", language="de")
     with pytest.raises(VoiceError, match=r"speaker 'bem'.*Did you mean 'ben'"):
@@ -254,13 +231,13 @@ def test_a_speaker_is_saved_loaded_and_bound_to_its_voice(cloning_voice, voice, 
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "myxtts-speaker", "format_version": 2}'])
-def test_a_file_that_is_no_speaker_is_told(tmp_path, content):
+def test_a_file_that_is_no_speaker_raises(tmp_path, content):
     (tmp_path / "s.json").write_text(content)
     with pytest.raises(VoiceError, match=r"s\.json (is not|has) "):
         Speaker.load(tmp_path / "s.json")
 
 
-def test_a_reference_that_is_short_silent_or_no_audio_is_told(cloning_voice, tmp_path):
+def test_a_reference_that_is_short_silent_or_no_audio_raises(cloning_voice, tmp_path):
     from myxtts.audio.files import write_audio
 
     write_audio(tmp_path / "silent.wav", np.zeros(32000, np.float32), 16000)
@@ -300,7 +277,7 @@ def test_vocoding_gives_the_length_of_the_mel(voice):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_mel_that_is_not_finite_is_told(voice, value):
+def test_a_mel_that_is_not_finite_raises(voice, value):
     with pytest.raises(VoiceError, match="finite"):
         voice.vocode(np.full((4, MEL.n_mels), value, np.float32))
 
@@ -309,3 +286,55 @@ def test_a_description_says_how_long_a_sentence_may_be(tmp_path):
     short = Voice.load(write_voice(tmp_path / "voice", max_characters=20))
     assert short.description == describe(max_characters=20)
     assert max(len(chunk.text) for chunk in short.say("one two three four five six seven eight", steps=1)) <= 20
+
+
+def test_speaking_and_cloning_import_no_tensorflow(cloning_folder, tmp_path):
+    reference = write_recording(tmp_path / "a.wav")
+    code = f"""
+import sys
+from myxtts.cli import main
+assert main(["say", "Hello", "--voice", {str(cloning_folder)!r}, "--steps", "1", "-o", {str(tmp_path / "a.flac")!r}]) == 0
+assert main(["clone", {str(reference)!r}, "Hello", "--voice", {str(cloning_folder)!r}, "-o", {str(tmp_path / "b.flac")!r}]) == 0
+assert main(["voice", "show"]) == 0
+found = {{"tensorflow", "keras", "matplotlib"}} & set(sys.modules)
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+def test_a_mixture_of_speakers_lies_between_them(cloning_voice):
+    anna, ben = (cloning_voice.speaker_vector(name) for name in ("anna", "ben"))
+    np.testing.assert_allclose(cloning_voice.speaker_vector("anna:3+ben:1"), 0.75 * anna + 0.25 * ben, atol=1e-6)
+    np.testing.assert_allclose(cloning_voice.speaker_vector("anna+ben"), (anna + ben) / 2, atol=1e-6)
+    for wrong in ("anna:0+ben", "anna:x+ben", "anna+", "anna:nan+ben", "anna+carl"):
+        with pytest.raises(VoiceError, match=r"mixture|no speaker"):
+            cloning_voice.speaker_vector(wrong)
+
+
+def test_words_and_symbols_are_timed_within_their_chunk(voice):
+    first, second = voice.say("Hello there, you. And more", pause=0.5)
+    words = voice.words_of(first)
+    assert [word.text for word in words] == ["Hello", "there,", "you."]
+    assert words[0].start == 0
+    assert all(before.end <= after.start for before, after in itertools.pairwise(words))
+    assert "".join(symbol.text for symbol in first.symbols) == "hello there, you."
+    assert first.symbols[-1].end == pytest.approx(first.seconds - 0.5)
+    assert [word.text for word in voice.words_of(second)] == ["And", "more"]
+
+
+def test_marks_set_pauses_speed_and_speakers(cloning_voice):
+    chunks = list(
+        cloning_voice.say("<speak><break time='2s'/>Hello<break time='1s'/><voice name='ben'>you</voice></speak>")
+    )
+    assert [chunk.text for chunk in chunks] == ["", "Hello", "you"]
+    assert chunks[0].seconds == 2
+    assert chunks[1].seconds - chunks[1].symbols[-1].end == pytest.approx(1)
+    expected = cloning_voice.synthesize("you", speaker="ben").samples
+    assert len(chunks[2].samples) == len(expected)
+    slow, usual = (
+        cloning_voice.synthesize(f"<speak><prosody rate='{rate}'>hello there</prosody></speak>", pause=0).seconds
+        for rate in ("50%", "100%")
+    )
+    assert slow == pytest.approx(2 * usual, rel=0.1)
+    with pytest.raises(VoiceError, match="no speaker 'carl'"):
+        cloning_voice.say("<speak>Hello <voice name='carl'>you</voice></speak>")

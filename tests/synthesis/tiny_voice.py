@@ -8,8 +8,9 @@ import numpy as np
 
 from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec
+from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
-from myxtts.synthesis.voice_folder import VoiceDescription, save_voice
+from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
 MEL = MelSpec(sample_rate=8000, n_fft=256, win_length=256, hop_length=64, n_mels=20, f_max=4000.0)

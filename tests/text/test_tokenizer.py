@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from myxtts.batch import BLANK_TOKEN, PADDING_TOKEN
+from myxtts.batch import BLANK_TOKEN
 from myxtts.errors import TextError
 from myxtts.text import phonemes, tokenizer
 from myxtts.text.lexicon import Lexicon
@@ -26,7 +26,7 @@ KINDS = [
 
 def test_the_first_tokens_are_padding_and_blank():
     table = SymbolTable()
-    assert table.id_of["<pad>"] == PADDING_TOKEN
+    assert table.id_of["<pad>"] == 0
     assert table.id_of["<blank>"] == BLANK_TOKEN
 
 

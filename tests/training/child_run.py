@@ -77,13 +77,13 @@ def main(settings: dict[str, Any]) -> int:
         strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(cpus)])
     display = quiet_display()
 
-    def note(figures):
+    def note(metrics):
         with Path(settings["losses"]).open("a", encoding="ascii") as losses:
-            losses.write(f"{trainer.step} {figures.loss.hex()}\n")
+            losses.write(f"{trainer.step} {metrics.loss.hex()}\n")
         if settings.get("stop_at") == trainer.step:
             os.kill(os.getpid(), settings.get("signal", signal.SIGKILL))
 
-    display.figures = note
+    display.metrics = note
     training = {"log_interval": 1} | settings.get("training", {})
     config = small_config(Path(settings["corpus"]), Path(settings["run"]), settings.get("data"), **training)
     try:

@@ -1,18 +1,30 @@
 """What the tests of the trainer share."""
 
+import gc
+import sys
+
 import pytest
 
-from myxtts.cache.prepare import prepare_corpus
+from myxtts.cache.prepare import prepare_cache
 from tests.corpus.tiny_corpus import make_corpus
 from tests.training.small_runs import quiet_display, small_config
 
 
+@pytest.fixture(scope="module", autouse=True)
+def freed_memory():
+    """After each module the networks and traced functions of its trainers are freed; they are cycles that hold much memory."""
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.clear_session()
+    gc.collect()
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """A dozen tones, prepared: two runs that start at once cannot both prepare them."""
+    """A dozen tones, prepared."""
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, 12)
-    prepare_corpus(small_config(folder, folder).data)
+    prepare_cache(small_config(folder, folder).data)
     return folder
 
 
@@ -26,6 +38,7 @@ def make_trainer(corpus, tmp_path):
     def make(data=None, **training):
         trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", data, **training), display=quiet_display())
         made.append(trainer)
+        trainer.open()
         return trainer
 
     yield make

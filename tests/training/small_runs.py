@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import parse_config
+from myxtts.training.checkpoint import ARRAYS_NAME, STATE_NAME, load_checkpoint
 from myxtts.training.display import Display
 
 SMALL_NETWORK = {
@@ -57,3 +61,15 @@ def quiet_display() -> Display:
 
 def text_of(display: Display) -> str:
     return display.console.file.getvalue()
+
+
+def to_format_1(checkpoint: Path) -> Path:
+    """Rewrite a checkpoint folder as version 0.1.0 wrote it: arrays.npz, no fingerprint of the batch order, no hardware."""
+    loaded = load_checkpoint(checkpoint)
+    (checkpoint / ARRAYS_NAME).unlink()
+    np.savez(checkpoint / "arrays.npz", allow_pickle=False, **loaded.arrays)
+    state = json.loads((checkpoint / STATE_NAME).read_text(encoding="utf-8"))
+    state |= {"format_version": 1, "arrays_crc32": zlib.crc32((checkpoint / "arrays.npz").read_bytes())}
+    del state["plan_fingerprint"], state["hardware"]
+    (checkpoint / STATE_NAME).write_text(json.dumps(state), encoding="utf-8")
+    return checkpoint

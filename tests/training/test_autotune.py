@@ -1,25 +1,21 @@
-"""Auto-tune: what is chosen from measurements, how memory is measured, and that a choice is remembered."""
+"""Auto-tune: what is chosen from measurements, and that a choice is remembered."""
 
 import json
-import time
 
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import BatchShape
-from myxtts.training import autotune
-from myxtts.training import autotune as memory
+from myxtts.training import voice_task
 from myxtts.training.autotune import (
     FILE_NAME,
     LoaderTrial,
-    MemoryMeter,
     StepTrial,
     choose_batch_size,
     choose_loader,
     is_worth_trying_more,
     time_steps,
 )
-from myxtts.training.failures import Place, memory_advice
+from myxtts.training.memory_meter import MemoryMeter
 from tests.training.small_runs import text_of
 
 GIB = 2**30
@@ -29,7 +25,7 @@ def test_the_fewest_threads_that_are_nearly_the_fastest_are_chosen():
     trials = [LoaderTrial(1, 0.010, 0.012), LoaderTrial(2, 0.0052, 0.030), LoaderTrial(4, 0.005, 0.02)]
     threads, depth, reason = choose_loader(trials)
     assert (threads, depth) == (2, 6)
-    assert reason.startswith("2 loader threads (a batch by threads: 1: 10.00 ms, 2: 5.20 ms, 4: 5.00 ms)")
+    assert reason.startswith("2 loader threads (time per batch by threads: 1: 10.00 ms, 2: 5.20 ms, 4: 5.00 ms)")
     assert choose_loader([LoaderTrial(1, 0.001, 1.0)])[1] == 16
     assert choose_loader([LoaderTrial(1, 0.001, 1.0)])[2].startswith("1 loader thread (")
     assert choose_loader([LoaderTrial(1, 0.001, 0.001)])[1] == 2
@@ -46,7 +42,7 @@ def test_the_smallest_batch_that_is_nearly_the_fastest_and_fits_is_chosen():
     assert choose_batch_size(trials, 64 * GIB)[0] == 32
     assert choose_batch_size([*trials[:2], StepTrial(16, 0, None)], 16 * GIB)[0] == 8
     assert choose_batch_size([StepTrial(4, 0, None)], GIB) == (
-        4, "4 clips a batch: even that takes more than 80% of the free memory",
+        4, "4 clips per batch: even that takes more than 80% of the free memory",
     )  # fmt: skip
 
 
@@ -62,14 +58,14 @@ def test_larger_batches_are_tried_while_they_gain_and_fit():
 def test_tuning_measures_once_keeps_what_the_user_gave_and_is_remembered(make_trainer, corpus):
     asked = {"auto_tune_performance": True, "num_workers": "auto", "prefetch_buffer_size": 3}
     first = make_trainer(asked)
-    assert first.config.data.prefetch_buffer_size == 3
-    assert first.config.data.batch_size == 4
-    assert isinstance(first.config.data.num_workers, int)
+    assert first.task.config.data.prefetch_buffer_size == 3
+    assert first.task.config.data.batch_size == 4
+    assert isinstance(first.task.config.data.num_workers, int)
     assert "Measuring the performance of this machine" in text_of(first.display)
-    assert "(a batch by threads: 1:" in text_of(first.display)
+    assert "(time per batch by threads: 1:" in text_of(first.display)
     again = make_trainer(asked)
     assert "Performance settings as measured before" in text_of(again.display)
-    assert again.config == first.config
+    assert again.task.config == first.task.config
     (file,) = corpus.rglob(FILE_NAME)
     assert [choice["batch_size"] for choice in json.loads(file.read_text()).values()] == [None]
 
@@ -77,59 +73,8 @@ def test_tuning_measures_once_keeps_what_the_user_gave_and_is_remembered(make_tr
 @pytest.mark.slow
 def test_the_batch_size_is_measured_when_it_is_left_to_us(make_trainer):
     trainer = make_trainer({"auto_tune_performance": True, "batch_size": "auto"})
-    assert trainer.config.data.batch_size in (4, 8, 16, 32, 64, 128)
+    assert trainer.task.config.data.batch_size in (4, 8, 16, 32, 64, 128)
     assert "frames/s" in text_of(trainer.display)
-
-
-class MadeUpCard:
-    """A GPU whose memory a test sets: `use` takes up to a peak, and some of it stays."""
-
-    def __init__(self, monkeypatch, held):
-        self.current = self.peak = held
-        monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["GPU:0"])
-        monkeypatch.setattr(memory, "free_memory_bytes", lambda: 24 * GIB)
-        monkeypatch.setattr(
-            tf.config.experimental, "get_memory_info", lambda name: {"current": self.current, "peak": self.peak}
-        )
-        monkeypatch.setattr(tf.config.experimental, "reset_memory_stats", self._reset)
-
-    def _reset(self, name):
-        self.peak = self.current
-
-    def use(self, most, kept):
-        self.peak, self.current = max(self.peak, most), kept
-
-
-def test_every_trial_is_measured_from_before_the_first_and_by_its_own_peak(monkeypatch):
-    card = MadeUpCard(monkeypatch, held=1 * GIB)
-    card.use(9 * GIB, kept=1 * GIB)  # long before the first trial
-    meter = MemoryMeter()
-    for most, kept, taken in ((5, 3, 4), (7, 4, 6), (6, 4, 5)):
-        with meter.trial():
-            card.use(most * GIB, kept * GIB)
-        assert meter.taken_bytes == taken * GIB
-
-
-def test_the_peak_of_a_process_is_seen_after_its_memory_was_given_back():
-    meter = MemoryMeter()
-    with meter.trial():
-        taken = bytearray(400 * 2**20)
-        taken[:: 2**12] = b"1" * len(taken[:: 2**12])  # a page counts once it was written to
-        time.sleep(20 * memory.SAMPLE_SECONDS)  # the work of a trial leaves Python to other threads
-        del taken
-    assert meter.taken_bytes > 300 * 2**20
-
-
-def test_memory_is_measured_without_the_files_of_linux(monkeypatch):
-    def refuse(path, *args, **kwargs):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr("pathlib.Path.read_text", refuse)
-    monkeypatch.setattr("pathlib.Path.write_text", refuse)
-    meter = MemoryMeter()
-    with meter.trial():
-        pass
-    assert meter.taken_bytes < 2**30
 
 
 def test_a_network_that_does_not_fit_the_memory_is_a_trial_that_ran_out(make_trainer, monkeypatch):
@@ -138,12 +83,7 @@ def test_a_network_that_does_not_fit_the_memory_is_a_trial_that_ran_out(make_tra
     def fails(*args, **kwargs):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(autotune, "XTTS", fails)
-    assert time_steps(trainer.config, trainer.hardware, trainer.corpus, 4, MemoryMeter()) == StepTrial(4, 0.0, None)
-
-
-def test_the_advice_about_memory_names_both_flags_that_measure_the_batch():
-    place = Place(step=7, shape=BatchShape(4, 40, 160), clips_a_step=16.0)
-    assert "--batch-size 8 --grad-accum 2 (as many clips a step), or --batch-size auto --auto-tune" in memory_advice(
-        place, ""
+    monkeypatch.setattr(voice_task, "XTTS", fails)
+    assert time_steps(trainer.task.config, trainer.task.hardware, trainer.task.corpus, 4, MemoryMeter()) == StepTrial(
+        4, 0.0, None
     )

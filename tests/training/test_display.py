@@ -1,32 +1,13 @@
-"""What a run shows: the promised first lines, progress with and without a terminal, the table at the end."""
+"""The console of a run: progress with and without a terminal, tables."""
 
 import io
 
 import pytest
 from rich.console import Console
 
-from myxtts.config.config import XTTSConfig
-from myxtts.runtime.compilation import Counts
-from myxtts.runtime.timers import summarize
 from myxtts.training import display as display_module
-from myxtts.training.display import STATIC_SHAPES_NOTE, Display, Figures, RunSummary
-from myxtts.training.progress import StopReason
+from myxtts.training.display import Display, LiveMetrics
 from tests.training.small_runs import quiet_display, text_of
-
-
-def test_static_shapes_are_announced_with_their_effect_when_they_are_on():
-    on, off = quiet_display(), quiet_display()
-    on.configuration(XTTSConfig(), {}, True, 800)
-    off.configuration(XTTSConfig(), {}, False, 800)
-    assert text_of(on).splitlines()[:5] == [
-        "=== Final Training Configuration ===",
-        "Static shapes (pad_to_fixed_length): True",
-        "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization",
-        "Max text length: 200",
-        "Max mel frames: 800",
-    ]
-    assert "Static shapes (pad_to_fixed_length): False" in text_of(off)
-    assert STATIC_SHAPES_NOTE not in text_of(off)
 
 
 @pytest.fixture
@@ -47,7 +28,7 @@ def test_without_a_terminal_training_prints_one_line_every_ten_seconds(clock):
         for step in range(101, 161):
             clock.now += 0.5
             if step == 110:
-                display.figures(Figures(1.25, 7900.4, 0.0012))
+                display.metrics(LiveMetrics(1.25, 7900.4, 0.0012))
             display.advance(step)
     assert text_of(display).splitlines() == [
         "training: 120 of 1,000 (12 %), 7 min 20 s left, loss 1.250 | 7,900 useful frames/s | waiting 0.1%",
@@ -68,67 +49,10 @@ def test_without_a_terminal_a_long_validation_prints_lines(clock):
 def test_on_a_terminal_training_shows_a_bar():
     display = Display(Console(file=io.StringIO(), width=120, force_terminal=True, force_interactive=True))
     with display.training(1000, 0):
-        display.figures(Figures(1.25, 7900.4, 0.0012))
+        display.metrics(LiveMetrics(1.25, 7900.4, 0.0012))
         display.advance(120)
     assert "120/1000" in text_of(display)
     assert "loss 1.250 | 7,900 useful frames/s" in text_of(display)
-
-
-def summary(**changes):
-    import numpy as np
-
-    fields = {
-        "reason": StopReason.TIME,
-        "step": 1200,
-        "seconds": 600.0,
-        "loss": 1.23456,
-        "best_validation": None,
-        "useful_frames_per_second": 7978.6,
-        "padding_share": 0.04,
-        "steps": summarize(np.full((200, 3), 0.1)),
-        "counts": Counts(traces=3, compilations=None, signatures=1),
-        "counts_after_warmup": Counts(traces=0, compilations=None, signatures=0),
-        "compile_seconds": 12.34,
-        "skipped_steps": 1,
-        "scaled_down_steps": 0,
-        "logging_share": 0.0006,
-        "checkpoint": None,
-        "samples": [],
-    }
-    return RunSummary(**fields | changes)
-
-
-def test_the_table_at_the_end_says_why_the_run_stopped_and_what_was_measured():
-    rows = summary().rows()
-    assert rows == rows | {
-        "Stopped": "reached training.max_minutes",
-        "Steps": "1,200 in all, 200 in this run, 10.0 min",
-        "Loss": "1.2346",
-        "Best validation loss": "–",
-        "Useful frames/s": "7,979",
-        "Padding": "4.0% of the frames",
-        "Waiting for data": "33.33% of the time",
-        "Skipped steps": "1",
-        "Traces": "3, after the warm-up 0",
-        "XLA compilations after the warm-up": "not countable here",
-        "Time to compile": "12.3 s",
-        "Logging": "0.06% of the time",
-        "Speech to listen to": "–",
-    }
-    assert rows["Step time"].startswith("0.300 s ± 0.000 s")
-
-
-def test_the_table_has_one_line_for_each_row_and_spoken_sample():
-    display = quiet_display()
-    rows = summary(samples=["samples/one.wav", "samples/two.wav"], scaled_down_steps=2, best_validation=0.5).rows()
-    display.table("What was measured", rows)
-    text = text_of(display)
-    assert "What was measured" in text
-    assert all(name in text for name in rows)
-    assert "samples/one.wav" in text
-    assert "samples/two.wav" in text
-    assert "1, and 2 that lowered the loss scale" in text
-    assert "0.5000" in text
 
 
 def test_a_path_that_is_wider_than_the_console_is_shown_whole():

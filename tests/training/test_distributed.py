@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from myxtts.errors import TrainingError
 from myxtts.training.checkpoint import load_checkpoint
-from myxtts.training.distributed import Cluster, Meeting, lost_worker, meet, named_workers, read_cluster
+from myxtts.training.distributed import Cluster, Rendezvous, connect, lost_worker, named_workers, read_cluster
 from tests.corpus.tiny_corpus import make_corpus
 from tests.training.child_run import PATIENCE_SECONDS, finish, losses_of, start, wait_for_step
 
@@ -110,7 +110,7 @@ def test_two_processes_give_the_losses_of_one_and_only_the_chief_writes(corpus, 
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_one_device_goes_on_from_the_checkpoint(corpus, one_device, tmp_path):
+def test_a_killed_worker_is_named_and_one_device_resumes_from_the_checkpoint(corpus, one_device, tmp_path):
     run = tmp_path / "run"
     more = {"max_steps": STEPS, "schedule_steps": STEPS, "checkpoint_interval": 5}
     addresses, workers = start_workers(tmp_path, run, corpus, **more)
@@ -155,7 +155,7 @@ def meet_in_threads(addresses, numbers, seconds):
     missing = {}
 
     def one(number):
-        missing[number] = Meeting(addresses, number).missing_after(seconds)
+        missing[number] = Rendezvous(addresses, number).missing_after(seconds)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in numbers]
     for thread in threads:
@@ -173,7 +173,7 @@ def test_a_worker_that_never_comes_is_missed_by_all_others():
     assert meet_in_threads(free_addresses(3), [0, 2], 1.0) == {0: [1], 2: [1]}
 
 
-def test_a_stranger_on_the_port_is_no_worker():
+def test_another_program_on_the_port_is_no_worker():
     addresses = free_addresses()
     with socket.create_server(("127.0.0.1", int(addresses[1].rpartition(":")[2]))):
         assert meet_in_threads(addresses, [0], 1.0) == {0: [1]}
@@ -185,7 +185,7 @@ def test_a_missing_worker_is_named_with_what_to_do():
         TrainingError,
         match=rf"Timed out after .* s waiting for worker 1 at {addresses[1]} .*Start the same command there",
     ):
-        meet(Cluster(tuple(addresses), 0), patience_seconds=0.5)
+        connect(Cluster(tuple(addresses), 0), timeout_seconds=0.5)
 
 
 def test_a_port_that_is_taken_is_a_clear_error():
@@ -194,7 +194,7 @@ def test_a_port_that_is_taken_is_a_clear_error():
         socket.create_server(("", int(addresses[0].rpartition(":")[2]))),
         pytest.raises(TrainingError, match=rf"The port of worker 0 \(the chief\) at {addresses[0]} cannot be used"),
     ):
-        meet(Cluster(tuple(addresses), 0), patience_seconds=0.5)
+        connect(Cluster(tuple(addresses), 0), timeout_seconds=0.5)
 
 
 TASK = '"task": {"type": "worker", "index": 0}}'
@@ -219,8 +219,8 @@ def test_a_wrong_cluster_is_refused_with_an_example(content):
 def test_the_chief_is_the_first_address():
     jobs = {"chief": ["a:1"], "worker": ["b:2", "c:3"]}
     found = read_cluster({"TF_CONFIG": json.dumps({"cluster": jobs, "task": {"type": "worker", "index": 1}})})
-    assert (found.addresses, found.number, found.is_chief) == (("a:1", "b:2", "c:3"), 2, False)
-    assert found.number_of_task("worker", 0) == 1
+    assert (found.addresses, found.index, found.is_chief) == (("a:1", "b:2", "c:3"), 2, False)
+    assert found.index_of_task("worker", 0) == 1
     assert (
         read_cluster(
             {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})}

@@ -2,9 +2,11 @@
 
 import pytest
 
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.training import hardware
 from myxtts.training.hardware import choose_xla
+from myxtts.training.trainer import XTTSTrainer
+from tests.training.small_runs import quiet_display, small_config
 
 
 def test_xla_compiles_the_step_on_a_gpu_and_only_parts_on_a_cpu():
@@ -39,9 +41,17 @@ def test_gpu_whose_kernels_do_not_run_is_refused_with_advice(monkeypatch):
 
 def test_changed_hardware_is_reported_on_resume(make_trainer):
     trainer = make_trainer()
-    now = trainer.hardware.facts()
+    now = trainer.task.hardware.facts()
     assert set(now) == {"device", "instruction_set", "convolution", "precision"}
-    assert trainer.hardware.changes_since(now) == []
-    assert trainer.hardware.changes_since({}) == []  # a checkpoint of 0.1.0
-    [line] = trainer.hardware.changes_since(now | {"convolution": "another"})
+    assert trainer.task.hardware.changes_since(now) == []
+    assert trainer.task.hardware.changes_since({}) == []  # a checkpoint of 0.1.0
+    [line] = trainer.task.hardware.changes_since(now | {"convolution": "another"})
     assert f"convolution another → {now['convolution']}" in line
+
+
+def test_a_missing_gpu_is_refused_and_the_cpu_is_used_when_asked_for(corpus, tmp_path):
+    with pytest.raises(MyXTTSError, match="--device auto"):
+        XTTSTrainer(small_config(corpus, tmp_path / "run", device="gpu:7"), display=quiet_display()).open()
+    trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", device="cpu"), display=quiet_display())
+    assert "CPU" in trainer.task.state.weights[0].device
+    trainer.close()

@@ -1,130 +1,102 @@
-"""Settings that the first weights of a run decide: those of its own checkpoints, or of what `init_from` names."""
+"""The weights that a run starts from: those of another voice or checkpoint, mapped by name."""
 
-import dataclasses
-import json
-
+import numpy as np
 import pytest
 
-from myxtts.audio.mel import MelSpec
-from myxtts.cache.prepare import prepare_corpus
-from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
-from myxtts.config.load import config_to_dict
-from myxtts.errors import ConfigError
-from myxtts.models.spec import ModelSpec
-from myxtts.synthesis.voice_folder import bundled_voice, read_description
-from myxtts.training.checkpoint import FORMAT_VERSION
-from myxtts.training.initial_weights import settle_start
-from tests.corpus.tiny_corpus import make_corpus, tiny_config
-
-PERSIAN_MEL = MelSpec(22050, n_fft=1408, win_length=1400, hop_length=352, n_mels=100, f_min=20.0, f_max=10000.0)
+from myxtts.errors import CheckpointError, ConfigError
+from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
+from myxtts.training.initial_weights import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
+from myxtts.training.trainer import XTTSTrainer
+from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
+from tests.training.small_runs import quiet_display, small_config, text_of
 
 
-def write_state(folder, mel=PERSIAN_MEL, config=None, **dimensions):
-    """A checkpoint of a Persian network in letters, without its arrays."""
-    model = dataclasses.replace(ModelConfig(size="small"), **dimensions)
-    spec = ModelSpec.from_config(model, num_symbols=40, num_languages=1, num_speakers=1, n_mels=mel.n_mels)
-    corpus = {
-        "mel": mel.to_dict(),
-        "model": spec.to_dict(),
-        "front_end": {"kind": "graphemes", "lexicon": {}},
-        "languages": ["fa"],
+@pytest.fixture(scope="module")
+def finished(corpus, tmp_path_factory):
+    """The folder of a run of a few steps."""
+    run = tmp_path_factory.mktemp("finished")
+    XTTSTrainer(small_config(corpus, run, max_steps=3), display=quiet_display()).train()
+    return run
+
+
+def weights_of(trainer):
+    return {name: variable.numpy() for name, variable in trainer.task.state.model.weights_by_name().items()}
+
+
+def start(corpus, run, source):
+    config = small_config(corpus, run, init_from=str(source))
+    with XTTSTrainer(config, display=quiet_display()) as trainer:
+        return trainer
+
+
+@pytest.mark.parametrize("part", ["", "voice"])
+def test_a_run_starts_from_the_ema_weights_of_a_checkpoint_or_a_voice(corpus, finished, tmp_path, part):
+    trainer = start(corpus, tmp_path, finished / part)
+    expected = load_checkpoint(newest_checkpoint(finished)).named_weights(prefers_ema=True)
+    assert trainer.step == 0
+    assert f"Starting from {finished / part}" in text_of(trainer.display)
+    for name, weights in weights_of(trainer).items():
+        np.testing.assert_allclose(weights, expected[name], atol=2e-3)  # a voice has half the digits
+
+
+def test_new_symbols_start_fresh_and_known_ones_keep_their_rows(finished, tmp_path):
+    lines = make_corpus(tmp_path / "corpus", 12)
+    write_metadata(tmp_path / "corpus", {clip: f"{text} ß" for clip, text in lines.items()})
+    trainer = start(tmp_path / "corpus", tmp_path / "run", finished)
+    assert "new symbols: ß" in text_of(trainer.display)
+    old = load_checkpoint(newest_checkpoint(finished))
+    table = "text_encoder/embedding/embeddings"
+    known = old.corpus["symbols"].index("e")
+    new = trainer.task.corpus.cache.symbols.to_list().index("e")
+    np.testing.assert_array_equal(weights_of(trainer)[table][new], old.named_weights(prefers_ema=True)[table][known])
+
+
+def test_a_corpus_at_another_rate_and_in_another_language_is_prepared_for_the_source(finished, tmp_path):
+    lines = make_corpus(tmp_path / "corpus", 12)
+    for clip_id in lines:
+        write_tone(tmp_path / "corpus" / "wavs" / f"{clip_id}.wav", rate=44100)
+    config = small_config(tmp_path / "corpus", tmp_path / "run", {"language": "de"}, init_from=str(finished))
+    with XTTSTrainer(config, display=quiet_display()) as trainer:
+        pass
+    assert trainer.task.corpus.cache.mel.to_dict() == load_checkpoint(newest_checkpoint(finished)).corpus["mel"]
+    assert trainer.task.corpus.sound.startswith("recordings at 44100 Hz → voice at 16000 Hz;")
+    assert f"This corpus has clips in de, and {finished} was trained on en" in text_of(trainer.display)
+
+
+def test_a_source_that_is_missing_or_of_another_size_is_refused(corpus, finished, tmp_path):
+    other = small_config(corpus, tmp_path / "run", init_from=str(tmp_path / "nothing"))
+    with pytest.raises(CheckpointError, match="nothing"):
+        XTTSTrainer(other, display=quiet_display()).open()
+    with pytest.raises(ConfigError, match=r"model\.text_channels: 16; bundled was trained with 144"):
+        XTTSTrainer(small_config(corpus, tmp_path / "run", init_from="bundled"), display=quiet_display()).open()
+
+
+def test_tables_are_mapped_by_name_and_the_rest_by_shape():
+    source = {
+        SYMBOL_TABLE: np.arange(8.0).reshape(4, 2),
+        LANGUAGE_TABLE: np.arange(4.0).reshape(2, 2),
+        "same": np.ones(3),
+        "other": np.ones(3),
     }
-    state = {
-        "format_version": FORMAT_VERSION,
-        "config": config_to_dict(config or XTTSConfig()),
-        "corpus": corpus,
+    target = {
+        SYMBOL_TABLE: np.full((5, 2), -1.0),
+        LANGUAGE_TABLE: np.full((3, 2), -1.0),
+        "same": np.zeros(3),
+        "other": np.zeros(4),
+        "new": np.zeros(2),
     }
-    (folder / "step-00000010").mkdir(parents=True)
-    (folder / "step-00000010" / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    return folder
-
-
-def settled(run, data=None, model=None, **training):
-    return settle_start(
-        XTTSConfig(
-            data=DataConfig(**(data or {})),
-            model=ModelConfig(**(model or {})),
-            training=TrainingConfig(checkpoint_dir=str(run), **training),
-        )
+    found = map_weights(
+        source, target, ["<pad>", "<blank>", "a", "b"], ["<pad>", "<blank>", "b", "c", "a"], ["en"], ["fr", "en"]
     )
+    np.testing.assert_array_equal(found.weights[SYMBOL_TABLE], [[0, 1], [2, 3], [6, 7], [-1, -1], [4, 5]])
+    np.testing.assert_array_equal(found.weights[LANGUAGE_TABLE], [[0, 1], [-1, -1], [2, 3]])
+    np.testing.assert_array_equal(found.weights["same"], np.ones(3))
+    assert found.new_symbols == ["c"]
+    assert found.new_languages == ["fr"]
+    assert found.kept_as_initialized == ["other", "new"]
 
 
-def test_without_other_weights_the_defaults_are_settled(tmp_path):
-    config = settled(tmp_path)
-    assert config.data == DataConfig(language="en")
-    assert config.model == ModelConfig(size="tiny")
-
-
-def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
-    make_corpus(tmp_path / "corpus", 3)
-    prepare_corpus(tiny_config(language="de"), tmp_path / "corpus")
-    data, lines = {"train_data": str(tmp_path / "corpus")}, []
-    config = XTTSConfig(data=DataConfig(**data), training=TrainingConfig(checkpoint_dir=str(tmp_path / "run")))
-    assert settle_start(config, announce=lines.append).data.language == "de"
-    assert [line.partition(",")[0] for line in lines] == ["Language: de"]
-    assert settled(tmp_path / "run", data | {"language": "en"}).data.language == "en"
-    assert settled(tmp_path / "run", data, init_from="bundled").data.language == "en"
-
-
-def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
-    voice = read_description(bundled_voice())
-    config = settled(tmp_path, init_from="bundled")
-    assert MelSpec.from_config(config.data, config.data.sample_rate) == voice.mel_spec()
-    assert (config.data.text_symbols, [config.data.language]) == (voice.front_end["kind"], voice.languages)
-    assert config.model.size == "tiny"
-
-
-def test_a_checkpoint_gives_its_mel_symbols_language_and_dimensions(tmp_path):
-    source = write_state(tmp_path / "source", decoder_layers=7)
-    config = settled(tmp_path / "run", init_from=str(source))
-    assert MelSpec.from_config(config.data, config.data.sample_rate) == PERSIAN_MEL
-    assert (config.data.text_symbols, config.data.language) == ("graphemes", "fa")
-    assert config.model == ModelConfig(size="small", decoder_layers=7)
-
-
-def test_settings_that_agree_and_another_language_are_kept(tmp_path):
-    source = write_state(tmp_path / "source")
-    data = {"sample_rate": 22050, "text_symbols": "graphemes", "language": "ar"}
-    config = settled(tmp_path / "run", data, {"size": "small", "text_heads": 4}, init_from=str(source))
-    assert (config.data.language, config.data.hop_length) == ("ar", PERSIAN_MEL.hop_length)
-    assert config.model == ModelConfig(size="small", text_heads=4)
-
-
-@pytest.mark.parametrize(
-    ("data", "model", "line"),
-    [
-        ({"sample_rate": 24000}, {}, r"data\.sample_rate: 24000; .* was trained with 22050"),
-        ({"hop_length": 300}, {}, r"data\.hop_length: 300; .* was trained with 352"),
-        ({"n_mels": 64}, {}, r"data\.n_mels: 64; .* was trained with 100"),
-        ({"text_symbols": "phonemes"}, {}, r"data\.text_symbols: phonemes; .* was trained with graphemes"),
-        ({}, {"size": "tiny"}, r"model\.size: tiny; .* is small"),
-        ({}, {"decoder_layers": 3}, r"model\.decoder_layers: 3; .* was trained with 10"),
-    ],
-)
-def test_a_setting_that_contradicts_the_source_is_refused_with_both_values(tmp_path, data, model, line):
-    source = write_state(tmp_path / "source")
-    with pytest.raises(ConfigError, match=rf"Settings contradict --init-from [^\n]*\n  - {line}[^\n]*\nLeave them out"):
-        settled(tmp_path / "run", data, model, init_from=str(source))
-
-
-def test_a_resumed_run_keeps_its_own_settings_whatever_it_started_from(tmp_path):
-    own = XTTSConfig(
-        data=DataConfig(**PERSIAN_MEL.to_config(), text_symbols="graphemes", language="fa"),
-        model=ModelConfig(size="small"),
-    )
-    run = write_state(tmp_path, config=own)
-    for init_from in (None, str(tmp_path / "removed since")):
-        config = settled(run, init_from=init_from)
-        assert (config.data, config.model) == (own.data, own.model)
-
-
-def test_a_run_of_an_earlier_version_keeps_its_rate(tmp_path):
-    mel = MelSpec(22050, f_max=11025.0)
-    before = XTTSConfig(data=DataConfig(n_fft=1024, win_length=1024, hop_length=256, language="en"))
-    config = settled(write_state(tmp_path, mel, before))
-    assert MelSpec.from_config(config.data, config.data.sample_rate) == mel
-
-
-def test_a_run_that_starts_again_does_not_follow_the_earlier_one(tmp_path):
-    config = XTTSConfig(training=TrainingConfig(checkpoint_dir=str(write_state(tmp_path))))
-    assert settle_start(config, starts_anew=True).model.size == "tiny"
+def test_a_table_of_another_width_starts_fresh_and_is_counted():
+    found = map_weights({SYMBOL_TABLE: np.ones((2, 3))}, {SYMBOL_TABLE: np.zeros((2, 4))}, "ab", "ab", ["en"], ["en"])
+    np.testing.assert_array_equal(found.weights[SYMBOL_TABLE], np.zeros((2, 4)))
+    assert found.kept_as_initialized == [SYMBOL_TABLE]

@@ -27,7 +27,7 @@ def test_the_reach_is_that_of_the_layers_that_there_are():
 
 def test_the_trainer_refuses_such_a_gap_before_it_looks_at_the_corpus(tmp_path):
     with pytest.raises(ConfigError, match="gap_frames"):
-        XTTSTrainer(small_config(tmp_path / "no corpus", tmp_path, {"gap_frames": 1}), display=quiet_display())
+        XTTSTrainer(small_config(tmp_path / "no corpus", tmp_path, {"gap_frames": 1}), display=quiet_display()).open()
 
 
 @pytest.mark.parametrize("model", [{"text_heads": 7}, {"size": "small", "text_channels": 100}])

@@ -1,4 +1,4 @@
-"""The compiled steps: one trace a shape, exact accumulation, skipped steps, nothing learned from nothing."""
+"""The compiled steps: one trace per shape, exact accumulation, skipped steps, nothing learned from nothing."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def batch(clips):
     return lay_out([clips[:4], clips[4:]], 60, 240, 4)
 
 
-def test_a_step_learns_and_moves_the_average(batch):
+def test_a_step_learns_and_moves_the_ema(batch):
     steps = make_steps()
     before = everything(steps.state)
     first = named(steps.train(batch))
@@ -148,15 +148,15 @@ def test_validation_measures_the_same_thing_every_time_and_changes_nothing(batch
     np.testing.assert_array_equal(everything(steps.state), before)
 
 
-def test_within_averaged_the_network_has_the_averaged_weights(batch):
+def test_within_the_block_the_network_has_the_ema_of_its_weights(batch):
     steps = make_steps()
     for _ in range(3):
         steps.train(batch)
-    current, average = steps.state.flat_weights(), steps.state.average.numpy()
-    with steps.state.averaged():
-        np.testing.assert_array_equal(steps.state.flat_weights(), average)
+    current, ema = steps.state.flat_weights(), steps.state.ema.numpy()
+    with steps.state.with_ema_weights():
+        np.testing.assert_array_equal(steps.state.flat_weights(), ema)
     np.testing.assert_array_equal(steps.state.flat_weights(), current)
-    assert not np.allclose(current, average)
+    assert not np.allclose(current, ema)
 
 
 def test_repeated_symbols_are_summed_before_the_update(batch):

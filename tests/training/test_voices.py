@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.corpus.manifest import read_notices
+from myxtts.corpus.manifest import read_manifest, read_splits
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
+from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice, licence_file, read_description
+from myxtts.synthesis.voice_folder import bundled_voice, license_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.voices import export_voice, licence_name, reference_clips, speaker_vectors
-from tests.corpus.tiny_corpus import make_corpus
+from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.models.clips import N_MELS, tiny_model
 from tests.training.small_runs import quiet_display, small_config
 
@@ -34,17 +35,18 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
         ("a" * 1000 + "\nmore", "", "a" * 200),
     ],
 )
-def test_a_licence_is_known_by_its_name(licence, attribution, name):
+def test_a_license_is_known_by_its_name(licence, attribution, name):
     assert licence_name(licence, attribution) == name
 
 
 def test_the_bundled_voice_has_the_terms_of_its_corpus_in_short_and_in_full():
     corpus: Path = bundled_corpus()
-    licence, attribution = read_notices(corpus)
+    manifest = read_manifest(corpus)
+    licence, attribution = manifest.license, manifest.attribution
     description = read_description(bundled_voice())
     assert description.licence == licence_name(licence, attribution) == "CC-BY-SA-3.0"
     assert description.attribution == attribution
-    assert licence_file(bundled_voice()).read_text(encoding="utf-8") == licence
+    assert license_file(bundled_voice()).read_text(encoding="utf-8") == licence
 
 
 def test_the_longest_clips_of_each_speaker_are_its_references():
@@ -85,16 +87,68 @@ def two_speakers(tmp_path):
 
 def test_speaker_vectors_are_computed_at_export_and_not_at_checkpoints(two_speakers, tmp_path, monkeypatch):
     with XTTSTrainer(small_config(two_speakers, tmp_path / "run"), display=quiet_display()) as trainer:
-        monkeypatch.setattr(trainer.state.model, "speaker_vectors", None)
-        checkpoint = load_checkpoint(trainer.save())
+        monkeypatch.setattr(trainer.task.state.model, "speaker_vectors", None)
+        checkpoint = load_checkpoint(trainer.task.save().path)
     assert "speaker_vectors" not in checkpoint.arrays
-    at_hand = Voice.load(export_voice(checkpoint, tmp_path / "one", corpus=trainer.corpus))
-    again = Voice.load(
-        export_voice(checkpoint, tmp_path / "two")
-    )  # as `myxtts voice export` does: the corpus is opened
-    assert at_hand.speakers == ("a", "b")
-    assert not np.allclose(at_hand._speaker_vectors[0], at_hand._speaker_vectors[1])
-    np.testing.assert_array_equal(at_hand._speaker_vectors, again._speaker_vectors)
+    exported = Voice.load(export_voice(checkpoint, tmp_path / "one", corpus=trainer.task.corpus))
+    # As `myxtts voice export` does: the corpus is opened again.
+    again = Voice.load(export_voice(checkpoint, tmp_path / "two"))
+    assert exported.speakers == ("a", "b")
+    assert not np.allclose(exported._speaker_vectors[0], exported._speaker_vectors[1])
+    np.testing.assert_array_equal(exported._speaker_vectors, again._speaker_vectors)
     two_speakers.rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match=r"A voice of 2 speakers needs the recordings .*copy the voice/ folder"):
         export_voice(checkpoint, tmp_path / "three")
+
+
+@pytest.fixture(scope="module")
+def finished(corpus, tmp_path_factory):
+    """The folder of a run of a few steps."""
+    run = tmp_path_factory.mktemp("finished")
+    XTTSTrainer(small_config(corpus, run, max_steps=3), display=quiet_display()).train()
+    return run
+
+
+def start(corpus, run, source):
+    config = small_config(corpus, run, init_from=str(source))
+    with XTTSTrainer(config, display=quiet_display()) as trainer:
+        return trainer
+
+
+def test_a_voice_records_the_split_that_it_was_trained_with(corpus, finished):
+    split = read_description(finished / "voice").training_split
+    training, held_out = (manifest.utterances for manifest in read_splits(corpus, validation_fraction=0.2))
+    assert len(held_out) == split.num_held_out_clips > 0
+    assert all(split.was_held_out(each.id, each.text) for each in held_out)
+    assert all(split.was_trained_on(each.text) for each in training)
+    assert not any(split.was_held_out(each.id, each.text) for each in training)
+    assert split.is_complete
+
+
+def test_held_out_clips_of_another_folder_are_found_there_although_training_clips_have_their_ids(tmp_path):
+    from myxtts.commands.evaluate import _corpus_sentences
+
+    lines = make_corpus(tmp_path / "training", 12)
+    make_corpus(tmp_path / "other", 14)
+    held_out = {f"clip{number:03d}": f"new text {number}" for number in range(13)} | {"validation/a": "a folder"}
+    write_tone(tmp_path / "other" / "wavs" / "validation" / "a.wav")
+    write_metadata(tmp_path / "other", held_out)
+    config = small_config(tmp_path / "training", tmp_path / "run", {"val_data": str(tmp_path / "other")})
+    with XTTSTrainer(config, display=quiet_display()) as trainer:
+        pass
+    split = TrainingSplit(**trainer.task.facts["training_split"])
+    assert split.num_held_out_clips == len(held_out)
+    assert {each.id for each in _corpus_sentences(tmp_path / "other", "en", split)} == set(held_out)
+    assert not any(split.was_held_out(clip, text) for clip, text in lines.items())
+
+
+@pytest.mark.parametrize("part", ["", "voice"])
+def test_texts_of_the_source_of_a_run_count_as_trained_on(corpus, finished, tmp_path, part):
+    make_corpus(tmp_path / "corpus", 12)
+    write_metadata(tmp_path / "corpus", {f"clip{number:03d}": f"number {number} is new" for number in range(12)})
+    trainer = start(tmp_path / "corpus", tmp_path / "run", finished / part)
+    split = TrainingSplit(**trainer.task.facts["training_split"])
+    first = read_splits(corpus, validation_fraction=0.2)[0].utterances[0]
+    assert split.was_trained_on(first.text)
+    assert split.is_complete
+    assert any(split.was_trained_on(f"number {number} is new") for number in range(12))

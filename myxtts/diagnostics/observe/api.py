@@ -21,10 +21,11 @@ from myxtts.diagnostics.observe.issues import percent
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.report import Report, build_report
 from myxtts.errors import DiagnosisError
+from myxtts.runtime.atomic import write_atomically
 
 
 class Observation:
-    """What an `observe` block sees; `report` is there after it."""
+    """What an `observe` block records; `report` is available after it."""
 
     def __init__(self, recording: Recording):
         self._recording = recording
@@ -32,31 +33,27 @@ class Observation:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Marks one step, for loops that cannot be recognised: wrap fetching the batch and training on it."""
+        """Marks one step, for loops that cannot be recognized: wrap fetching the batch and training on it."""
         start = clock()
         yield
-        end = clock()
-        self._recording.add(self._recording.marked_steps, (start, start, end, end))
+        self._recording.add(self._recording.marked_steps, (start, clock()))
 
     @property
     def report(self) -> Report:
         """The report of the block."""
         if self._report is None:
-            raise DiagnosisError("The report is made when the `with observe()` block ends. Ask for it after the block.")
+            raise DiagnosisError("The report is made when the `with observe()` block ends. Read it after the block.")
         return self._report
 
     def finish(self) -> None:
-        """Judge what was seen."""
-        recording = self._recording
-        recording.last_step = recording.fit_model = None
-        for dataset in recording.datasets:
-            dataset.kept = None
-        self._report = build_report(recording)
+        """Make the report."""
+        self._recording.drop_objects()
+        self._report = build_report(self._recording)
 
 
 @contextlib.contextmanager
 def observe(sample_lines: bool = True) -> Iterator[Observation]:
-    """Observe the training inside the block, in this thread; TensorFlow and Keras are as before afterwards."""
+    """Observe the training inside the block, in this thread. TensorFlow and Keras are restored afterwards."""
     watcher = Instrumentation(sample_lines=sample_lines)
     observation = Observation(watcher.install())
     try:
@@ -76,12 +73,12 @@ class DiagnosisCallback(keras.callbacks.Callback):
         self.report: Report | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Keras has built its functions; the hooks see every batch from the first on."""
+        """Install the hooks: they see every batch from the first on."""
         self._watcher = Instrumentation()
         self._watcher.install()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Remove the hooks, judge, write the files that were asked for."""
+        """Remove the hooks, make the report, write the files that were asked for."""
         if self._watcher is None:
             return
         observation = Observation(self._watcher.remove())
@@ -89,9 +86,9 @@ class DiagnosisCallback(keras.callbacks.Callback):
         self._watcher, self.report = None, observation.report
         content = self.report.to_json()
         if self._json is not None:
-            Path(self._json).write_text(json.dumps(content, indent=1), encoding="utf-8")
+            write_atomically(self._json, json.dumps(content, indent=1))
         if self._html is not None:
-            Path(self._html).write_text(report_to_html(content, "Model.fit"), encoding="utf-8")
+            write_atomically(self._html, report_to_html(content, "Model.fit"))
 
 
 @contextlib.contextmanager
@@ -99,7 +96,7 @@ def assert_compiled_once(
     max_traces: int = 1, max_compilations: int | None = 1, max_wait_share: float | None = None
 ) -> Iterator[Observation]:
     """For tests: the block may trace each function at most `max_traces` times, compile each with XLA at most
-    `max_compilations` times, and wait for data at most `max_wait_share` of the steps' time; else AssertionError."""
+    `max_compilations` times, and wait for data at most `max_wait_share` of the steps' time; otherwise AssertionError."""
     with observe(sample_lines=False) as observation:
         yield observation
     report, problems = observation.report, []
@@ -107,18 +104,18 @@ def assert_compiled_once(
         if function.traces > max_traces:
             causes = f" ({'; '.join(function.causes)})" if function.causes else ""
             problems.append(
-                f"{function.name} ({function.place}): {function.traces} traces, at most {max_traces}{causes}"
+                f"{function.name} ({function.location}): {function.traces} traces, at most {max_traces}{causes}"
             )
         if max_compilations is not None and function.compilations > max_compilations:
             problems.append(
-                f"{function.name} ({function.place}): {function.compilations} XLA compilations, at most {max_compilations}"
+                f"{function.name} ({function.location}): {function.compilations} XLA compilations, at most {max_compilations}"
             )
     if max_wait_share is not None:
         if report.split is None:
             problems.append("no step was seen, so waiting could not be measured; mark it: with observation.step(): ...")
         else:
-            share = report.split.wait_seconds / max(report.split.steady_seconds, 1e-9)
-            if share > max_wait_share:
-                problems.append(f"waiting for data {percent(share)} of the time, at most {percent(max_wait_share)}")
+            fraction = report.split.wait_seconds / max(report.split.steady_seconds, 1e-9)
+            if fraction > max_wait_share:
+                problems.append(f"waiting for data {percent(fraction)} of the time, at most {percent(max_wait_share)}")
     if problems:
         raise AssertionError("\n".join(problems))

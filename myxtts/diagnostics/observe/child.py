@@ -1,21 +1,130 @@
-"""The process that runs an observed script. Arguments: result file, `ceiling` or `no-ceiling`, script, its arguments.
+"""The process that runs an observed script: `python -m ... RESULT OPTIONS TARGET [arguments of the script]`.
 
-The hooks are set when the script itself imports TensorFlow, so that what it sets before (environment variables) holds.
+OPTIONS is JSON (see `Options`). The hooks are installed when the script itself imports TensorFlow, so that what it sets before
+(environment variables) takes effect.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.util
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+from myxtts.diagnostics.observe.environment import without_own_defaults
 from myxtts.diagnostics.observe.hooks import Instrumentation
+from myxtts.diagnostics.observe.notebook import run_notebook
+from myxtts.runtime.atomic import write_atomically
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run and observe the script."""
+
+    kind: str = "script"
+    """script | module | notebook"""
+    measure_ceiling: bool = True
+    steps: int | None = None
+    """Observe so many steps, then leave the script alone."""
+    use_counters: bool = True
+    """Read TensorFlow's internal counters."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the script ended."""
+
+    outcome: str
+    """ended | exited | failed | interrupted | terminated"""
+    code: int
+    explanation: str
+
+
+class Terminated(BaseException):
+    """SIGTERM: the script ends, and the report of what was measured is still made."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the script, write the result file, and exit with the script's own code."""
+    result, options_text, target, *rest = arguments
+    options = Options(**json.loads(options_text))
+    for name in set(os.environ) - set(without_own_defaults(os.environ)):
+        del os.environ[name]
+    watcher = Instrumentation(steps_limit=options.steps, use_counters=options.use_counters)
+    _install_at_import(watcher)
+    sys.argv = [target, *rest]
+    with contextlib.suppress(ValueError):  # only the main thread may; this is one
+        signal.signal(signal.SIGTERM, _raise_terminated)
+    watcher.begin()
+    outcome = _run(options.kind, target)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is short
+    sys.stdout.flush()
+    recording = watcher.remove()
+    recording.frameworks = tuple(name for name in ("torch", "jax") if name in sys.modules)
+    _write_result(Path(result), recording, outcome, options.measure_ceiling and outcome.code == 0)
+    return outcome.code
+
+
+def _run(kind: str, target: str) -> Outcome:
+    try:
+        if kind == "module":
+            sys.path[0] = os.getcwd()
+            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = os.path.dirname(os.path.abspath(target))
+            if kind == "notebook":
+                run_notebook(Path(target))
+            else:
+                runpy.run_path(target, run_name="__main__")
+    except SystemExit as error:
+        code = _exit_code(error)
+        return Outcome("exited", code, f"The script called sys.exit({error.code!r})." if code else "")
+    except KeyboardInterrupt:
+        return Outcome("interrupted", 130, "The script was interrupted.")
+    except Terminated:
+        return Outcome("terminated", 143, "The script was terminated (SIGTERM).")
+    except BaseException as error:
+        _print_traceback(error)
+        return Outcome("failed", 1, f"The script failed: {type(error).__name__}: {error}")
+    return Outcome("ended", 0, "")
+
+
+def _install_at_import(watcher: Instrumentation) -> None:
+    """Keras imports TensorFlow and TensorFlow Keras: each is observed as soon as it is complete, in either order."""
+    installed: list[str] = []
+
+    def install() -> None:
+        if "tensorflow" not in installed and hasattr(sys.modules.get("tensorflow"), "function"):
+            installed.append("tensorflow")
+            watcher.install_tensorflow()
+        loaded = [name for name in ("keras", "tf_keras") if hasattr(sys.modules.get(name), "Model")]
+        if "keras" not in installed and loaded:
+            installed.append("keras")
+            is_other = loaded == ["keras"] and _keras_backend() not in (None, "tensorflow")
+            if is_other:
+                watcher.recording.keras_backend = _keras_backend()
+            elif "tensorflow" in installed:
+                watcher.install_keras()
+            else:
+                installed.remove("keras")
+
+    for package in ("tensorflow", "keras", "tf_keras"):
+        sys.meta_path.insert(0, _AfterImport(package, install))
+    sys.meta_path.insert(0, _AfterImport("numba", watcher.release_numpy))
+
+
+def _keras_backend() -> str | None:
+    backend: Any = getattr(sys.modules["keras"], "backend", None)
+    return backend.backend() if hasattr(backend, "backend") else None
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -41,47 +150,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def main(arguments: list[str]) -> int:
-    """Run the script, write the result file, and leave as the script would have left."""
-    result, ceiling, script, *rest = arguments
-    watcher = Instrumentation()
-    installed: list[str] = []
-
-    def install() -> None:
-        """Keras imports TensorFlow and TensorFlow Keras: each is watched as soon as it is whole, in either order."""
-        if "tensorflow" not in installed and hasattr(sys.modules.get("tensorflow"), "function"):
-            watcher.install_tensorflow()
-            installed.append("tensorflow")
-        if "tensorflow" in installed and "keras" not in installed and hasattr(sys.modules.get("keras"), "Model"):
-            watcher.install_keras()
-            installed.append("keras")
-
-    for package in ("tensorflow", "keras"):
-        sys.meta_path.insert(0, _AfterImport(package, install))
-    sys.argv = [script, *rest]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
-    outcome, code, explanation = "ended", 0, ""
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except SystemExit as error:
-        outcome, code = "exited", _exit_code(error)
-        explanation = f"The script called sys.exit({error.code!r})." if code else ""
-    except KeyboardInterrupt:
-        outcome, code, explanation = "interrupted", 130, "The script was interrupted."
-    except BaseException as error:
-        _show(error)
-        outcome, code, explanation = "failed", 1, f"The script failed: {type(error).__name__}: {error}"
-    sys.stdout.flush()
-    recording = watcher.remove() if installed else watcher.recording
-    _write(
-        Path(result),
-        recording,
-        outcome,
-        code,
-        explanation,
-        measure=ceiling == "ceiling" and code == 0 and bool(installed),
-    )
-    return code
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def _exit_code(error: SystemExit) -> int:
@@ -93,7 +163,7 @@ def _exit_code(error: SystemExit) -> int:
     return 1
 
 
-def _show(error: BaseException) -> None:
+def _print_traceback(error: BaseException) -> None:
     """The script's own traceback, without the frames of this diagnosis."""
     frames = traceback.extract_tb(error.__traceback__)
     own = os.path.dirname(os.path.abspath(__file__))
@@ -105,19 +175,23 @@ def _show(error: BaseException) -> None:
     sys.stderr.flush()
 
 
-def _write(path: Path, recording: Any, outcome: str, code: int, explanation: str, measure: bool) -> None:
+def _write_result(path: Path, recording: Any, outcome: Outcome, measure: bool) -> None:
     from myxtts.diagnostics.observe.ceiling import measure_ceiling
     from myxtts.diagnostics.observe.report import build_report
 
-    report = build_report(recording, measure_ceiling(recording) if measure else None)
-    content = {
-        "outcome": outcome,
-        "script_exit_code": code,
-        "explanation": explanation,
-        "report": report.to_json(),
-        "text": report.to_text(),
-    }
-    path.write_text(json.dumps(content), encoding="utf-8")
+    content: dict[str, Any] = {
+        "outcome": outcome.outcome, "script_exit_code": outcome.code, "explanation": outcome.explanation,
+        "report": None, "text": "",
+    }  # fmt: skip
+    try:
+        ceiling = measure_ceiling(recording) if measure else None
+        report = build_report(recording, ceiling)
+        content.update(report=report.to_json(), text=report.to_text())
+    except Exception as error:  # a defect of the diagnosis: the script's own outcome is still reported
+        what = f"The diagnosis itself failed ({type(error).__name__}: {error}); this says nothing about the script."
+        content["explanation"] = f"{outcome.explanation} {what}".strip()
+        sys.stderr.write(traceback.format_exc())
+    write_atomically(path, json.dumps(content), is_durable=False)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import weakref
 from typing import Any
 
 from myxtts.diagnostics.observe.pipeline import describe_dataset
-from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place, caller_place, is_made_by_keras
+from myxtts.diagnostics.observe.recording import DatasetRecord, Fetch, IteratorRecord, TimedEvent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, is_made_by_keras
 from myxtts.runtime.signatures import Signature, signature_of
 
 clock = time.perf_counter
@@ -25,16 +25,40 @@ class DataHooks:
     def __init__(self, watcher: Any):
         self.watcher = watcher
         self.recording = watcher.recording
-        self.places: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
-        self.python_places: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()
+        self.locations: weakref.WeakKeyDictionary[Any, SourceLocation] = weakref.WeakKeyDictionary()
+        self.python_locations: weakref.WeakKeyDictionary[Any, tuple[SourceLocation, ...]] = weakref.WeakKeyDictionary()
         self.made_by_keras: weakref.WeakSet = weakref.WeakSet()
         self.is_evaluating = False
         """Keras evaluates or predicts: its iterators are not those of the training."""
+        self.is_tracing_dataset = False
+        """A function of a dataset is traced: what it calls runs in the pipeline, not in the step."""
         self._python_functions_seen = 0
         self._datasets: weakref.WeakKeyDictionary[Any, DatasetRecord] = weakref.WeakKeyDictionary()
         self._iterators: dict[int, tuple[weakref.ref, IteratorRecord]] = {}
         self._signatures: dict[Signature, int] = {}
         self.newest_iterator: Any = lambda: None
+
+    def watch_function(self, original: Any) -> Any:
+        """`StructuredFunctionWrapper.__init__`: the function of a map, filter or interleave is traced."""
+
+        def watched(wrapper: Any, func: Any, transformation_name: Any, *args: Any, **kwargs: Any) -> None:
+            if self.is_tracing_dataset or not self.watcher.on_thread():
+                return original(wrapper, func, transformation_name, *args, **kwargs)
+            self.is_tracing_dataset = True
+            start = clock()
+            try:
+                return original(wrapper, func, transformation_name, *args, **kwargs)
+            finally:
+                self.is_tracing_dataset = False
+                if self.watcher.executing_eagerly() and not self.is_evaluating:
+                    kind = str(transformation_name).removeprefix("Dataset.").removesuffix("()")
+                    event = TimedEvent(start, clock(), caller_location(), kind)
+                    is_keras = is_made_by_keras(sys._getframe(1))
+                    self.recording.add(
+                        self.recording.epoch_starts if is_keras else self.recording.dataset_builds, event
+                    )
+
+        return watched
 
     def watch_dataset(self, original: Any) -> Any:
         """`DatasetV2.__init__`: remembers where a dataset was made and which Python functions it brought."""
@@ -42,24 +66,28 @@ class DataHooks:
         def watched(dataset: Any, *args: Any, **kwargs: Any) -> None:
             original(dataset, *args, **kwargs)
             if self.watcher.executing_eagerly():
-                self.places[dataset] = caller_place()
+                self.locations[dataset] = caller_location()
                 if is_made_by_keras(sys._getframe(1)):
                     self.made_by_keras.add(dataset)
                 new = self.recording.python_functions[self._python_functions_seen :]
                 self._python_functions_seen = len(self.recording.python_functions)
                 if new:
-                    self.python_places[dataset] = tuple(dict.fromkeys(span.place for span in new))
+                    self.python_locations[dataset] = tuple(dict.fromkeys(event.location for event in new))
 
         return watched
 
     def watch_iterator(self, original: Any) -> Any:
-        """`OwnedIterator.__init__`: a pass over a dataset begins."""
+        """`OwnedIterator.__init__`: an epoch over a dataset begins."""
 
         def watched(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
+            entered = clock()
             original(iterator, dataset, *args, **kwargs)
+            start = clock()
             if dataset is not None and self.watcher.executing_eagerly() and self.watcher.on_thread():
-                start = clock()
                 self._note_iterator(iterator, dataset)
+                if not self.is_evaluating:
+                    event = TimedEvent(entered, start, caller_location(), "iter(dataset)")
+                    self.recording.add(self.recording.epoch_starts, event)
                 self.watcher.own_spans.append((start, clock()))
 
         return watched
@@ -74,20 +102,23 @@ class DataHooks:
             record = self._record_of(iterator)
             watcher.depth += 1
             start, signature = clock(), -1
+            end = start
             try:
                 batch = original(iterator)
                 end = clock()
-                signature = self._number_of(batch)
+                signature = self._index_of(batch)
                 return batch
             finally:
                 if signature < 0:
                     end = clock()
                 watcher.depth -= 1
-                self.recording.add(self.recording.fetches, Fetch(start, end, record.number, signature))
+                fetch = Fetch(start, end, record.index, signature, record.elements == 0)
+                self.recording.add(self.recording.fetches, fetch)
                 record.elements += signature >= 0
                 record.exhausted |= signature < 0
                 if signature >= 0 and record.elements in _MODEL_AFTER:
                     self.read_model(iterator, record)
+                watcher.own_spans.append((end, clock()))
 
         return watched
 
@@ -95,12 +126,11 @@ class DataHooks:
         """TensorFlow's model of the running pipeline, after its own rewrites, with the time spent in each stage."""
         import tensorflow as tf
 
-        if record.dataset < 0:
+        if record.dataset < 0 or not hasattr(tf.data.experimental, "get_model_proto"):  # not before TensorFlow 2.16
             return
         dataset = self.recording.datasets[record.dataset]
         if record.elements <= dataset.model_elements:
             return
-        start = clock()
         self.watcher.depth += 1
         try:
             model = tf.data.experimental.get_model_proto(iterator)
@@ -110,7 +140,6 @@ class DataHooks:
             dataset.model_elements = record.elements
         finally:
             self.watcher.depth -= 1
-            self.watcher.own_spans.append((start, clock()))
 
     def record_fit_element(self) -> None:
         """Keras has taken a batch from the newest iterator, inside its graph."""
@@ -124,22 +153,22 @@ class DataHooks:
 
     def _note_iterator(self, iterator: Any, dataset: Any) -> None:
         known = self._datasets.get(dataset)
-        place = caller_place()
+        location = caller_location()
         if known is None:
-            stages = describe_dataset(dataset, self.places, self.python_places, self.made_by_keras)
+            stages = describe_dataset(dataset, self.locations, self.python_locations, self.made_by_keras)
             known = DatasetRecord(
-                number=len(self.recording.datasets),
+                index=len(self.recording.datasets),
                 stages=stages,
-                place=place,
-                element_spec=dataset.element_spec,
+                location=location,
                 cardinality=int(dataset.cardinality()),
-                kept=dataset,
+                kept=None if self.is_evaluating else dataset,
             )
             self._datasets[dataset] = known
             self.recording.datasets.append(known)
-            for older in self.recording.datasets[:-_KEPT_DATASETS]:
+            kept = [one for one in self.recording.datasets if one.kept is not None]
+            for older in kept[:-_KEPT_DATASETS]:
                 older.kept = None
-        record = IteratorRecord(len(self.recording.iterators), known.number, clock(), place)
+        record = IteratorRecord(len(self.recording.iterators), known.index, clock(), location)
         self.recording.iterators.append(record)
         self._iterators[id(iterator)] = (weakref.ref(iterator), record)
         if not self.is_evaluating:
@@ -154,20 +183,21 @@ class DataHooks:
         self._iterators[id(iterator)] = (weakref.ref(iterator), record)
         return record
 
-    def _number_of(self, batch: Any) -> int:
+    def _index_of(self, batch: Any) -> int:
         signature = signature_of(batch, lambda value: 0)
-        number = self._signatures.get(signature)
-        if number is None:
-            number = self._signatures[signature] = len(self.recording.batch_signatures)
+        index = self._signatures.get(signature)
+        if index is None:
+            index = self._signatures[signature] = len(self.recording.batch_signatures)
             self.recording.batch_signatures.append(signature)
-        return number
+        return index
 
 
-def install(watcher: Any, replace: Any) -> None:
-    """Set the hooks into `tf.data`."""
-    from tensorflow.python.data.ops import dataset_ops, iterator_ops
+def install(watcher: Any, patches: Any) -> None:
+    """Install the hooks into `tf.data`."""
+    from tensorflow.python.data.ops import dataset_ops, iterator_ops, structured_function
 
     watcher.data = hooks = DataHooks(watcher)
-    replace(dataset_ops.DatasetV2, "__init__", hooks.watch_dataset)
-    replace(iterator_ops.OwnedIterator, "__init__", hooks.watch_iterator)
-    replace(iterator_ops.OwnedIterator, "_next_internal", hooks.watch_next)
+    patches.replace(structured_function.StructuredFunctionWrapper, "__init__", hooks.watch_function)
+    patches.replace(dataset_ops.DatasetV2, "__init__", hooks.watch_dataset)
+    patches.replace(iterator_ops.OwnedIterator, "__init__", hooks.watch_iterator)
+    patches.replace(iterator_ops.OwnedIterator, "_next_internal", hooks.watch_next)

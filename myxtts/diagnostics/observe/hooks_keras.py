@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.observe.recording import FitStep, Span
-from myxtts.diagnostics.observe.source_lines import caller_place
+from myxtts.diagnostics.observe.recording import FitStep, TimedEvent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location
 
 clock = time.perf_counter
 
@@ -21,15 +22,46 @@ class FitHooks:
         self._begin = self._call_start = 0.0
         self._counts = (0, 0, 0, 0)
         self._previous_end: float | None = None
+        self._epoch_began: float | None = None
+        self._evaluation_batches = 0
 
     def watch_epoch(self, original: Any) -> Any:
         """`CallbackList.on_epoch_begin`: what lies between two epochs belongs to no step."""
 
         def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             self._previous_end = None
+            try:
+                return original(callbacks, *args, **kwargs)
+            finally:
+                self._epoch_began = clock()
+
+        return watched
+
+    def watch_callbacks(self, original: Any) -> Any:
+        """The other methods of `CallbackList`: time of the callbacks, Keras' own and the user's."""
+        label = original.__name__
+
+        def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            start = clock()
+            try:
+                return original(callbacks, *args, **kwargs)
+            finally:
+                event = TimedEvent(start, clock(), self._fit_location(), label)
+                self.recording.add(self.recording.callbacks, event)
+
+        return watched
+
+    def watch_evaluation_batch(self, original: Any) -> Any:
+        """`on_test_batch_begin` and `on_predict_batch_begin`: counts the batches of an evaluation."""
+
+        def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            self._evaluation_batches += 1
             return original(callbacks, *args, **kwargs)
 
         return watched
+
+    def _fit_location(self) -> SourceLocation:
+        return self.recording.fit_locations[-1] if self.recording.fit_locations else UNKNOWN
 
     def watch_batch_begin(self, original: Any) -> Any:
         """`CallbackList.on_train_batch_begin`."""
@@ -37,6 +69,10 @@ class FitHooks:
 
         def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             self._begin = clock()
+            if self._epoch_began is not None:
+                event = TimedEvent(self._epoch_began, self._begin, self._fit_location(), "first batch")
+                self.recording.add(self.recording.epoch_starts, event)
+                self._epoch_began = None
             result = original(callbacks, *args, **kwargs)
             self._counts = (
                 watcher.count_compilations(),
@@ -56,7 +92,7 @@ class FitHooks:
         def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             call_end = clock()
             compilations, compile_time, waited, fetched = self._counts
-            figures = (
+            counted = (
                 watcher.count_compilations() - compilations,
                 (watcher.count_compile_time() - compile_time) / 1e6,
                 min((watcher.count_wait_time() - waited) / 1e6, call_end - self._call_start),
@@ -65,11 +101,13 @@ class FitHooks:
             result = original(callbacks, *args, **kwargs)
             end = clock()
             is_first = self._previous_end is None
-            begin = self._begin if is_first else self._previous_end
-            step = FitStep(begin, self._call_start, call_end, end, *figures, epoch_start=is_first)
+            begin = self._begin if self._previous_end is None else self._previous_end
+            step = FitStep(begin, self._call_start, call_end, end, *counted, epoch_start=is_first)
             self.recording.add(self.recording.fit_steps, step)
             watcher.data.record_fit_element()
             self._previous_end = clock()
+            watcher.own_spans.append((end, self._previous_end))
+            watcher.count_step()
             return result
 
         return watched
@@ -78,12 +116,12 @@ class FitHooks:
         """`Model.fit`: where it is called, and on which model."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            place = caller_place()
+            location = caller_location()
             if self.watcher.is_watched():
-                self.recording.fit_places.append(place)
+                self.recording.fit_locations.append(location)
                 self.recording.fit_model = model
             self._previous_end = None
-            self.watcher.keras_calls.append(place)
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
@@ -95,10 +133,10 @@ class FitHooks:
         """`Model.compile`: where it is called, and whether it asks for eager steps."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            place, now = caller_place(), clock()
-            self.recording.compile_places.append(place)
+            location, now = caller_location(), clock()
+            self.recording.compile_locations.append(location)
             if kwargs.get("run_eagerly"):
-                self.recording.eager_switches.append(Span(now, now, place, "compile(run_eagerly=True)"))
+                self.recording.eager_switches.append(TimedEvent(now, now, location, "compile(run_eagerly=True)"))
             return original(model, *args, **kwargs)
 
         return watched
@@ -109,15 +147,17 @@ class FitHooks:
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
             start, before = clock(), self.watcher.data.is_evaluating
-            place = caller_place()
+            location, batches_before = caller_location(), self._evaluation_batches
             self.watcher.data.is_evaluating = True
-            self.watcher.keras_calls.append(place)
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
                 self.watcher.keras_calls.pop()
                 self.watcher.data.is_evaluating = before
-                self.recording.add(self.recording.evaluations, Span(start, clock(), place, label))
+                if not before and self.watcher.on_thread():
+                    self.recording.add(self.recording.evaluations, TimedEvent(start, clock(), location, label))
+                    self.recording.add(self.recording.evaluation_batches, self._evaluation_batches - batches_before)
 
         return watched
 
@@ -125,15 +165,17 @@ class FitHooks:
         """`Model.train_on_batch`: one step of a hand-written loop."""
 
         def watched(model: Any, *args: Any, **kwargs: Any) -> Any:
-            start, place = clock(), caller_place()
-            self.watcher.keras_calls.append(place)
+            start, location = clock(), caller_location()
+            self.watcher.keras_calls.append(location)
             try:
                 return original(model, *args, **kwargs)
             finally:
                 self.watcher.keras_calls.pop()
                 if self.watcher.is_watched():
-                    span = Span(start, clock(), place, "train_on_batch")
-                    self.recording.add(self.recording.train_on_batch, span)
+                    event = TimedEvent(start, clock(), location, "train_on_batch")
+                    self.recording.add(self.recording.train_on_batch, event)
+                    if not self.watcher.keras_calls:
+                        self.watcher.count_step()
 
         return watched
 
@@ -156,23 +198,63 @@ class FitHooks:
         return watched
 
 
-def install(watcher: Any, replace: Any) -> None:
-    """Set the hooks into Keras."""
+def install(watcher: Any, patches: Any) -> None:
+    """Install the hooks into every Keras that is loaded: Keras 3 (on TensorFlow only), Keras 2, tf_keras."""
+    hooks = FitHooks(watcher)
+    for name in ("keras", "tf_keras"):
+        package: Any = sys.modules.get(name)
+        if hasattr(package, "Model"):
+            if int(package.__version__.split(".")[0]) >= 3:
+                watcher.recording.keras_backend = package.backend.backend()
+                if watcher.recording.keras_backend == "tensorflow":
+                    _install_keras_3(watcher, patches, hooks)
+            else:
+                _install_keras_2(watcher, patches, hooks, name)
+
+
+def _install_keras_3(watcher: Any, patches: Any, hooks: FitHooks) -> None:
     from keras.src.backend.common import variables
     from keras.src.backend.tensorflow import trainer
     from keras.src.callbacks import callback_list
+    from keras.src.models import model
     from keras.src.optimizers import base_optimizer
     from keras.src.trainers import trainer as base_trainer
 
-    hooks = FitHooks(watcher)
-    replace(callback_list.CallbackList, "on_epoch_begin", hooks.watch_epoch)
-    replace(callback_list.CallbackList, "on_train_batch_begin", hooks.watch_batch_begin)
-    replace(callback_list.CallbackList, "on_train_batch_end", hooks.watch_batch_end)
-    replace(trainer.TensorFlowTrainer, "fit", hooks.watch_fit)
-    replace(trainer.TensorFlowTrainer, "train_on_batch", hooks.watch_train_on_batch)
-    replace(trainer.TensorFlowTrainer, "evaluate", hooks.watch_evaluation)
-    replace(trainer.TensorFlowTrainer, "predict", hooks.watch_evaluation)
-    replace(base_trainer.Trainer, "compile", hooks.watch_compile)
-    replace(base_optimizer.BaseOptimizer, "apply", watcher.watch_span(watcher.recording.updates, "optimizer.apply"))
+    _install_callbacks(patches, hooks, callback_list.CallbackList)
+    _install_model(patches, hooks, trainer.TensorFlowTrainer)
+    patches.replace(base_trainer.Trainer, "compile", hooks.watch_compile)
+    patches.replace(base_optimizer.BaseOptimizer, "apply", watcher.watch_event(watcher.recording.updates, "apply"))
     for method in ("numpy", "__array__"):
-        replace(variables.Variable, method, hooks.watch_value)
+        patches.replace(variables.Variable, method, hooks.watch_value)
+    for method in ("save", "save_weights", "export"):
+        save = watcher.watch_outermost(watcher.recording.checkpoints, f"Model.{method}")
+        patches.replace(model.Model, method, save)
+
+
+def _install_keras_2(watcher: Any, patches: Any, hooks: FitHooks, name: str) -> None:
+    callbacks = importlib.import_module(f"{name}.src.callbacks")
+    model = importlib.import_module(f"{name}.src.engine.training").Model
+    optimizer = importlib.import_module(f"{name}.src.optimizers.optimizer").Optimizer
+    _install_callbacks(patches, hooks, callbacks.CallbackList)
+    _install_model(patches, hooks, model)
+    patches.replace(model, "compile", hooks.watch_compile)
+    patches.replace(optimizer, "apply_gradients", watcher.watch_event(watcher.recording.updates, "apply_gradients"))
+    for method in ("save", "save_weights", "export"):
+        patches.replace(model, method, watcher.watch_outermost(watcher.recording.checkpoints, f"Model.{method}"))
+
+
+def _install_callbacks(patches: Any, hooks: FitHooks, callback_list: Any) -> None:
+    patches.replace(callback_list, "on_train_batch_begin", hooks.watch_batch_begin)
+    patches.replace(callback_list, "on_train_batch_end", hooks.watch_batch_end)
+    for method in ("on_epoch_end", "on_train_begin", "on_train_end", "on_train_batch_begin", "on_train_batch_end"):
+        patches.replace(callback_list, method, hooks.watch_callbacks)
+    patches.replace(callback_list, "on_epoch_begin", hooks.watch_epoch)
+    for method in ("on_test_batch_begin", "on_predict_batch_begin"):
+        patches.replace(callback_list, method, hooks.watch_evaluation_batch)
+
+
+def _install_model(patches: Any, hooks: FitHooks, model: Any) -> None:
+    patches.replace(model, "fit", hooks.watch_fit)
+    patches.replace(model, "train_on_batch", hooks.watch_train_on_batch)
+    patches.replace(model, "evaluate", hooks.watch_evaluation)
+    patches.replace(model, "predict", hooks.watch_evaluation)

@@ -1,6 +1,6 @@
-"""Hooks into NumPy's functions that are handed tensors: `np.mean(loss)` fetches the value without a call of TensorFlow's.
+"""Hooks into NumPy's functions for calls with tensors: `np.mean(loss)` fetches the value without calling TensorFlow.
 
-NumPy takes the memory of an eager tensor by the buffer protocol, which cannot be watched; so the usual functions are.
+NumPy reads the memory of an eager tensor by the buffer protocol, which cannot be hooked; so the usual functions are.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ class _Watched:
         self._original, self._tensor, self._note = original, tensor, note
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not any(self._holds_tensor(value) for value in args):
-            return self._original(*args, **kwargs)
-        return self._note(self._original, args, kwargs)
+        for value in args:
+            kind = type(value)
+            if kind is self._tensor or (kind in (list, tuple) and self._holds_tensor(value)):
+                return self._note(self._original, args, kwargs)
+        return self._original(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
 
-    def _holds_tensor(self, value: Any) -> bool:
-        if isinstance(value, (list, tuple)):
-            return any(isinstance(part, self._tensor) for part in value[:8])
-        return isinstance(value, self._tensor)
+    def _holds_tensor(self, values: list | tuple) -> bool:
+        return any(type(part) is self._tensor for part in values[:8])
 
 
-def install(watcher: Any, replace: Any) -> None:
-    """Set the hooks into NumPy."""
+def install(watcher: Any, patches: Any) -> None:
+    """Install the hooks into NumPy, unless Numba is loaded: it compiles calls of NumPy's own functions only."""
+    if "numba" in sys.modules:
+        watcher.recording.failed_hooks.append("NumPy's functions on tensors (Numba is loaded)")
+        return
     import numpy as np
     from tensorflow.python.framework import ops
 
@@ -55,4 +58,4 @@ def install(watcher: Any, replace: Any) -> None:
             watcher.note_fetch(start, end, f"np.{original.__name__}", sys._getframe(2))
 
     for name in _FUNCTIONS:
-        replace(np, name, lambda original: _Watched(original, ops.EagerTensor, note))
+        patches.replace(np, name, lambda original: _Watched(original, ops.EagerTensor, note))

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: step timeline, histogram, stage bars, device curve as inline SVG."""
+"""The report as one HTML page that needs nothing else: the bar of the whole run, findings, charts as inline SVG."""
 
 from __future__ import annotations
 
@@ -7,54 +7,131 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.diagnostics.observe.report_text import MOST_STAGES, place
+
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 200, 60, 24
-_COLORS = {"wait": "#d9822b", "host": "#8a63d2", "device": "#2f7d5b", "compile": "#c0392b"}
-_NAMES = {
+_STEP_COLORS = {"wait": "#d9822b", "host": "#8a63d2", "device": "#2f7d5b", "compile": "#c0392b"}
+_STEP_NAMES = {
     "wait": "waiting for data",
     "host": "host (Python)",
-    "device": "device (the step)",
+    "device": "device",
     "compile": "tracing, compiling",
 }
+_PART_COLORS = {
+    "imports": "#9aa5b1", "preparation": "#7b8794", "building": "#616e7c", "tracing": "#b07d62", "compiling": "#8d5b4c",
+    "device": "#2f7d5b", "validation": "#4fa37f", "other-functions": "#7dbd9f", "waiting": "#d9822b",
+    "epoch-starts": "#e0a458", "python": "#8a63d2", "python-in-graph": "#6a3fb5", "between-steps": "#b39ddb",
+    "callbacks": "#d16ba5", "checkpoints": "#34709e", "retracing": "#c0392b", "after": "#cbd2d9", "diagnosis": "#3e4c59",
+}  # fmt: skip
+_CURVE_COLORS = ("#34709e", "#8a63d2", "#2f7d5b", "#d9822b", "#c0392b")
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1c1c1c;background:#fff}
-h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
-td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right}
-.finding{border-left:4px solid #c0392b;padding:.2rem 1rem;margin:1rem 0}code{background:#f3f3f3;padding:.1rem .3rem}
+body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:60rem;padding:0 1rem;color:#1c1c1c;background:#fff}
+h1,p,td,code{overflow-wrap:anywhere}h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}p{margin:.4rem 0}
+table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
+td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}td.n,th.n{text-align:right}
+.bar{display:flex;height:2.6rem;border-radius:.4rem;overflow:hidden;margin:1rem 0 .4rem}
+.bar i{flex-basis:0;min-width:0;color:#fff;font:600 .8rem/2.6rem system-ui,sans-serif;text-align:center;overflow:hidden}
+.finding{border-left:4px solid #c0392b;padding:.1rem 1rem;margin:1rem 0}
+code,pre{background:#f3f3f3;padding:.1rem .3rem;border-radius:.2rem;font-size:.9em}
+pre{padding:.5rem;overflow-x:auto;margin:.3rem 0}
 svg{width:100%;height:auto;background:#fafafa}svg text{font:12px system-ui,sans-serif;fill:#444}
-.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+.key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
+.key b{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:.15em}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}svg{background:#1e1e1e}svg text{fill:#bbb}
-code{background:#262626}td,th{border-color:#333}}
+code,pre{background:#262626}td,th{border-color:#333}}
+@media print{body{max-width:none;margin:0}.finding,svg,table{break-inside:avoid}
+*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 """
 
 
 def report_to_html(report: dict[str, Any], title: str) -> str:
-    """The page for a report as given by `Report.to_json`."""
-    parts = [
-        f"<h1>{escape(report['verdict'])}</h1><p>{escape(title)}</p>",
-        _time_table(report),
-        *_charts(report),
-        _findings(report["findings"]),
-        _functions(report["functions"]),
-        _notes(report),
-    ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+    """The page of a report given as `Report.to_json`: the bar of the whole run, findings, steps, details."""
+    timeline = report["timeline"]
+    steps = ""
+    if timeline.get("step"):
+        steps = f"<h2>Steps</h2>{_step_summary(report['time'])}{_key(_STEP_COLORS, _STEP_NAMES)}{_timeline(timeline)}"
+    return whole_page(
+        title,
+        f"<h1>{escape(report['verdict'])}</h1><p>{escape(title)}: the whole run, {report['run_seconds']:.1f} s</p>"
+        + account_bar(report)
+        + steps
+        + _findings(report)
+        + _account_table(report)
+        + "".join(_details(report))
+        + _functions(report["functions"])
+        + _notes(report),
     )
 
 
-def _charts(report: dict[str, Any]) -> list[str]:
+def whole_page(title: str, body: str) -> str:
+    """A complete page that needs nothing else."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def account_bar(report: dict[str, Any], longest_seconds: float | None = None) -> str:
+    """The whole run as one bar with its key; `longest_seconds` is the scale of several bars."""
+    total = max(report["run_seconds"], 1e-9)
+    width = 100 * total / (longest_seconds or total)
+    pieces, key = [], []
+    shown = [line for line in report["account"] if line["share"] >= 0.001]
+    for line in sorted(shown, key=lambda line: list(_PART_COLORS).index(line["part"])):
+        color = _PART_COLORS[line["part"]]
+        tip = f"{line['title']}: {line['seconds']:.2f} s, {100 * line['share']:.1f} %"
+        text = f"{100 * line['share']:.0f} %" if line["share"] >= 0.06 else ""
+        pieces.append(f'<i style="flex-grow:{line["share"]:.5f};background:{color}" title="{escape(tip)}">{text}</i>')
+        key.append(
+            f'<span><b style="background:{color}"></b>{escape(line["title"])} {100 * line["share"]:.1f} %</span>'
+        )
+    return (
+        f'<div class="bar" role="img" aria-label="the whole run by part" style="width:{width:.1f}%">{"".join(pieces)}</div>'
+        f'<p class="key">{"".join(key)}</p>'
+    )
+
+
+def _step_summary(split: dict[str, Any] | None) -> str:
+    if split is None:
+        return ""
+    mean, std = split["steady_mean_seconds"] * 1e3, split["steady_std_seconds"] * 1e3
+    return f"<p>{split['steps']} steps, {split['cold_steps']} of them cold; steady {mean:.2f} ± {std:.2f} ms</p>"
+
+
+def _account_table(report: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(line['title'])}</td><td class='n'>{line['seconds']:.2f} s</td>"
+        f"<td class='n'>{100 * line['share']:.1f} %</td><td>{_code(place(line)) if line['line'] else ''}</td></tr>"
+        for line in report["account"]
+    )
+    total = (
+        f"<tr><th>whole run</th><th class='n'>{report['run_seconds']:.2f} s</th><th class='n'>100 %</th><th></th></tr>"
+    )
+    return f"<h2>Every second of the run</h2><table>{rows}{total}</table>"
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
+
+
+def _key(colors: dict[str, str], names: dict[str, str]) -> str:
+    parts = "".join(f'<span><b style="background:{colors[name]}"></b>{names[name]}</span>' for name in colors)
+    return f'<p class="key">{parts}</p>'
+
+
+def _details(report: dict[str, Any]) -> list[str]:
     charts, timeline = [], report["timeline"]
     if timeline.get("step"):
-        key = "".join(f'<i style="background:{_COLORS[name]}"></i>{_NAMES[name]}' for name in _COLORS)
-        charts.append(f'<h2>Steps</h2><p class="key">{key}</p>{_timeline(timeline)}')
-        charts.append(f"<h2>Step times, cold ones left out</h2>{_histogram(timeline)}")
+        charts.append(f"<h2>Step times, without the cold ones</h2>{_histogram(timeline)}")
     if report["stages"]:
-        rows = [(stage["name"], stage["seconds_per_batch"] * 1e3) for stage in report["stages"]]
-        charts.append(f"<h2>Input pipeline, ms for each batch</h2>{_bars(rows)}")
+        rows = [(f"{one['name']}  {one['place']}", one["seconds_per_batch"] * 1e3) for one in report["stages"]]
+        charts.append(f"<h2>Input pipeline, ms per batch</h2>{_bars(rows[:MOST_STAGES])}")
     if report["machine"].get("seconds"):
-        charts.append(f"<h2>Device</h2>{_curves(report['machine'])}")
+        names = [name for name in report["machine"] if name.endswith("_percent")]
+        colors: dict[str, str] = dict(zip(names, _CURVE_COLORS, strict=False))
+        key = _key(colors, {name: name.replace("_", " ").removesuffix(" percent") for name in colors})
+        charts.append(f"<h2>Processor and device, percent</h2>{key}{_curves(report['machine'], colors)}")
     return charts
 
 
@@ -67,7 +144,7 @@ def _svg(identity: str, height: int, content: str, label: str) -> str:
 
 def _timeline(timeline: dict[str, list[float]]) -> str:
     """Stacked bars, one for each step; cut at three times the 95th percentile so that cold steps do not flatten the rest."""
-    parts = np.array([timeline[name] for name in _COLORS]) * 1e3
+    parts = np.array([timeline[name] for name in _STEP_COLORS]) * 1e3
     totals = parts.sum(axis=0)
     warm = totals[np.array(timeline["cold"]) == 0]
     top = min(float(totals.max()), 3 * float(np.percentile(warm if len(warm) else totals, 95))) or 1.0
@@ -76,13 +153,13 @@ def _timeline(timeline: dict[str, list[float]]) -> str:
     bars = []
     for step in range(len(totals)):
         bottom = 0.0
-        for row, name in enumerate(_COLORS):
+        for row, name in enumerate(_STEP_COLORS):
             upper = min(bottom + parts[row, step], top)
             height = (upper - bottom) / top * plot
             if height > 0.2:
                 bars.append(
                     f'<rect x="{_LEFT + step * width:.2f}" y="{plot - upper / top * plot:.2f}" width="{max(width, 0.6):.2f}" '
-                    f'height="{height:.2f}" fill="{_COLORS[name]}"/>'
+                    f'height="{height:.2f}" fill="{_STEP_COLORS[name]}"/>'
                 )
             bottom = upper
     axis = f'<text x="2" y="14">{top:.1f} ms</text><text x="2" y="{plot}">0</text>'
@@ -92,14 +169,14 @@ def _timeline(timeline: dict[str, list[float]]) -> str:
 
 
 def _histogram(timeline: dict[str, list[float]]) -> str:
-    totals = np.array([timeline[name] for name in _COLORS]).sum(axis=0) * 1e3
+    totals = np.array([timeline[name] for name in _STEP_COLORS]).sum(axis=0) * 1e3
     warm = totals[np.array(timeline["cold"]) == 0]
     counts, edges = np.histogram(warm if len(warm) else totals, bins=40)
     plot, width = _HEIGHT - _BOTTOM, (_WIDTH - _LEFT) / 40
     bars = "".join(
-        f'<rect x="{_LEFT + number * width:.1f}" y="{plot - count / counts.max() * plot:.1f}" width="{width - 1:.1f}" '
+        f'<rect x="{_LEFT + index * width:.1f}" y="{plot - count / counts.max() * plot:.1f}" width="{width - 1:.1f}" '
         f'height="{count / counts.max() * plot:.1f}" fill="#34709e"/>'
-        for number, count in enumerate(counts)
+        for index, count in enumerate(counts)
         if count
     )
     axis = f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{edges[0]:.1f} ms</text><text x="2" y="14">{counts.max()}</text>'
@@ -110,63 +187,46 @@ def _histogram(timeline: dict[str, list[float]]) -> str:
 def _bars(rows: list[tuple[str, float]]) -> str:
     largest = max(value for _, value in rows) or 1.0
     content = "".join(
-        f'<text x="2" y="{22 * number + 16}">{escape(name)}</text>'
-        f'<rect x="260" y="{22 * number + 4}" width="{value / largest * 540:.1f}" height="16" fill="{_COLORS["wait"]}"/>'
-        f'<text x="{268 + value / largest * 540:.1f}" y="{22 * number + 16}">{value:.2f}</text>'
-        for number, (name, value) in enumerate(rows)
+        f'<text x="2" y="{38 * index + 14}">{escape(name)}: {value:.2f}</text>'
+        f'<rect x="2" y="{38 * index + 19}" width="{max(value / largest * (_WIDTH - 4), 1):.1f}" height="12" '
+        f'fill="{_STEP_COLORS["wait"]}"/>'
+        for index, (name, value) in enumerate(rows)
     )
-    return _svg("stages", 22 * len(rows) + 8, content, "time of each pipeline stage")
+    return _svg("stages", 38 * len(rows) + 4, content, "time of each pipeline stage")
 
 
-def _curves(machine: dict[str, list[float]]) -> str:
-    names = [name for name in machine if name.endswith("_percent")]
-    colors = ("#34709e", "#8a63d2", "#2f7d5b", "#d9822b", "#c0392b")
+def _curves(machine: dict[str, list[float]], colors: dict[str, str]) -> str:
     seconds = np.array(machine["seconds"])
     span = max(float(seconds[-1] - seconds[0]), 1e-6)
-    top = max(100.0, max(max(machine[name]) for name in names))
+    top = max(100.0, max(max(machine[name]) for name in colors))
     plot = _HEIGHT - _BOTTOM
     lines = []
-    for number, name in enumerate(names):
-        color = colors[number % len(colors)]
+    for name, color in colors.items():
         points = " ".join(
             f"{_LEFT + (second - seconds[0]) / span * (_WIDTH - _LEFT):.1f},{plot - value / top * (plot - 10):.1f}"
             for second, value in zip(seconds, machine[name], strict=True)
         )
         lines.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
-        label = escape(name.replace("_", " "))
-        lines.append(f'<text x="{_LEFT + 160 * number}" y="12" style="fill:{color}">{label}</text>')
     axis = f'<text x="2" y="14">{top:.0f} %</text><text x="{_LEFT}" y="{_HEIGHT - 6}">0 s</text>'
     axis += f'<text x="{_WIDTH - 4}" y="{_HEIGHT - 6}" text-anchor="end">{span:.0f} s</text>'
     return _svg("device", _HEIGHT, "".join(lines) + axis, "load of the device and the processor")
 
 
-def _time_table(report: dict[str, Any]) -> str:
-    split = report["time"]
-    if split is None:
+def _findings(report: dict[str, Any]) -> str:
+    findings = report["findings"]
+    if report["time"] is None:
         return ""
-    rows = [
-        ("waiting for data", split["wait_seconds"]),
-        ("host (Python)", split["host_seconds"]),
-        ("device (the step)", split["device_seconds"]),
-        ("tracing and compiling again", split["retrace_seconds"]),
-        (f"{split['cold_steps']} cold steps", split["cold_seconds"]),
-    ]
-    cells = "".join(f'<tr><td>{escape(name)}</td><td class="n">{seconds:.3f} s</td></tr>' for name, seconds in rows)
-    mean, std = split["steady_mean_seconds"] * 1e3, split["steady_std_seconds"] * 1e3
-    return f"<p>{split['steps']} steps; steady {mean:.2f} ± {std:.2f} ms</p><table>{cells}</table>"
-
-
-def _findings(findings: list[dict[str, Any]]) -> str:
     if not findings:
         return "<h2>Findings</h2><p>None.</p>"
     blocks = []
     for finding in findings:
-        place = f"{finding['file']}:{finding['line']}"
+        places = ", ".join(_code(place(line)) for line in finding["lines"][:6])
+        source = f"<pre>{finding['line']:>5}  {escape(finding['source'])}</pre>" if finding["source"] else ""
         blocks.append(
-            f'<div class="finding"><strong>{escape(finding["disease"])}</strong>: {escape(finding["what"])}<br>'
-            f"where <code>{escape(place)}</code><br>evidence: {escape(finding['evidence'])}<br>"
-            f"fix <code>{escape(finding['fix'])}</code><br>gain: at most {100 * finding['gain_share']:.1f} % of the time "
-            f"({finding['gain_seconds']:.2f} s)</div>"
+            f'<div class="finding"><p><strong>{escape(finding["disease"])}</strong>, at most '
+            f"<strong>{100 * finding['gain_share']:.1f} %</strong> of the training ({finding['gain_seconds']:.2f} s): "
+            f"{escape(finding['what'])}</p><p>{places}</p>{source}<p>{escape(finding['evidence'])}</p>"
+            f"<p>Fix</p><pre>{escape(finding['fix'])}</pre></div>"
         )
     return f"<h2>Findings, most to gain first</h2>{''.join(blocks)}"
 
@@ -185,5 +245,6 @@ def _functions(functions: list[dict[str, Any]]) -> str:
 
 
 def _notes(report: dict[str, Any]) -> str:
-    notes = "".join(f"<li>{escape(note)}</li>" for note in report["notes"])
+    minor = [f"{one['disease']} at {place(one)}: {one['what']} (less than 1 %)" for one in report["minor_findings"]]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in [*minor, *report["notes"]])
     return f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""

@@ -1,6 +1,8 @@
-"""What the input pipeline of a training did: its stages with the time spent in each, after TensorFlow's own rewrites.
+"""The input pipeline of a training: its stages, and the time spent in each.
 
-In: a `DatasetRecord` (stages from the dataset objects, TensorFlow's model of the running pipeline). Out: `PipelineFacts`.
+Stages are read from the dataset objects. Python functions and generators are found as ops (`PyFunc`, `EagerPyFunc`,
+`GeneratorDataset`) in the graphs of the datasets' functions, nested ones included, never in source text. The times come from
+TensorFlow's model of the running pipeline, after its own rewrites.
 """
 
 from __future__ import annotations
@@ -11,36 +13,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.diagnostics.observe.recording import DatasetRecord, Recording
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place, code_of, place_of_code
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, code_of, location_of_code
 from myxtts.diagnostics.observe.split_steps import StepTable
-
-# MERGED: The transformations of a `tf.data` pipeline, read from the dataset objects and the graphs of their functions.
-#
-# In: a dataset. Out: one `Stage` per transformation, the one nearest to the training first. Python functions and generators are
-# found as ops (`PyFunc`, `EagerPyFunc`, `GeneratorDataset`) in the functions' graphs, nested ones included, never in source text.
 
 _PYTHON_OPS = {"PyFunc": "numpy_function", "PyFuncStateless": "numpy_function", "EagerPyFunc": "py_function"}
 _MOST_STAGES = 200
 
 
 @dataclass(frozen=True)
-class Stage:
+class DatasetStage:
     """One transformation."""
 
     kind: str
     """map, batch, prefetch, cache, shuffle, repeat, interleave, flat_map, from_generator, range, tensor_slice ..."""
     label: str
     """For people: `map(decode_wav)`."""
-    place: Place
+    location: SourceLocation
     """Where it was added."""
-    function_place: Place = UNKNOWN
+    function_location: SourceLocation = UNKNOWN
     """Where its function is defined."""
     is_parallel: bool = False
     python: tuple[str, ...] = ()
     """numpy_function, py_function, generator: what calls Python for each element."""
-    python_places: tuple[Place, ...] = ()
+    python_locations: tuple[SourceLocation, ...] = ()
     is_random: bool = False
-    """Its function draws random numbers: its output must not be cached."""
+    """Its function draws random indices: its output must not be cached."""
     is_on_disk: bool = False
     """A cache with a file name."""
     ops: int = 0
@@ -49,21 +46,23 @@ class Stage:
     """The user added it, not Keras."""
 
 
-def describe_dataset(dataset: Any, places: Any, python_places: Any, made_by_keras: Any = ()) -> tuple[Stage, ...]:
-    """The stages of a dataset; the mappings tell where datasets and Python functions were made, and by whom."""
+def describe_dataset(
+    dataset: Any, locations: Any, python_locations: Any, made_by_keras: Any = ()
+) -> tuple[DatasetStage, ...]:
+    """The stages of a dataset; the mappings hold where datasets and Python functions were made, and by whom."""
     stages, waiting = [], [dataset]
     while waiting and len(stages) < _MOST_STAGES:
         current = waiting.pop(0)
         kind = _kind_of(current)
         if kind not in ("options", "restructured"):
-            stages.append(_describe(current, kind, places, python_places, current not in made_by_keras))
+            stages.append(_describe(current, kind, locations, python_locations, current not in made_by_keras))
         if kind != "from_generator":
             waiting += list(current._inputs())
     return tuple(stages)
 
 
-def _describe(dataset: Any, kind: str, places: Any, python_places: Any, is_users: bool) -> Stage:
-    place = places.get(dataset, UNKNOWN)
+def _describe(dataset: Any, kind: str, locations: Any, python_locations: Any, is_users: bool) -> DatasetStage:
+    location = locations.get(dataset, UNKNOWN)
     functions = list(dataset._functions())
     ops = [node.op for function in functions for node in _nodes(function)]
     names = [_function_name(function) for function in functions if kind != "from_generator"]
@@ -72,14 +71,14 @@ def _describe(dataset: Any, kind: str, places: Any, python_places: Any, is_users
         python = ("generator",)
     parallel = getattr(dataset, "_num_parallel_calls", None)
     filename = getattr(dataset, "_filename", None)
-    return Stage(
+    return DatasetStage(
         kind=kind,
         label=f"{kind}({', '.join(names)})" if names else kind,
-        place=place,
-        function_place=place_of_code(code_of(functions[0]._func)) if functions else UNKNOWN,
+        location=location,
+        function_location=location_of_code(code_of(functions[0]._func)) if functions else UNKNOWN,
         is_parallel=parallel is not None and bool(_number(parallel) != 1),
         python=python,
-        python_places=tuple(python_places.get(dataset, ())),
+        python_locations=tuple(python_locations.get(dataset, ())),
         is_random=any("Random" in op or "Multinomial" in op for op in ops),
         is_on_disk=filename is not None and _number(filename) not in (b"", None),
         ops=len(ops),
@@ -132,7 +131,7 @@ class ModelNode:
 class StageTime:
     """A stage that the user wrote, and what it cost."""
 
-    stage: Stage
+    stage: DatasetStage
     seconds_per_batch: float
     runs_parallel: bool
 
@@ -146,10 +145,10 @@ class StageTime:
 class PipelineFacts:
     """The pipeline that feeds the steps."""
 
-    stages: tuple[Stage, ...]
-    place: Place
+    stages: tuple[DatasetStage, ...]
+    location: SourceLocation
     """Where the training iterates it."""
-    passes: int
+    epochs: int
     """How many iterators were made on it."""
     cardinality: int
     times: tuple[StageTime, ...]
@@ -160,9 +159,9 @@ class PipelineFacts:
     loader_seconds_per_batch: float
     """All stages together, on one thread each."""
     repeats: bool
-    dataset_number: int
+    dataset_index: int
 
-    def stage_of(self, kind: str) -> Stage | None:
+    def stage_of(self, kind: str) -> DatasetStage | None:
         """The first stage of a kind, from the training inwards."""
         return next((stage for stage in self.stages if stage.kind == kind), None)
 
@@ -184,9 +183,9 @@ def training_pipelines(recording: Recording, steps: StepTable) -> list[PipelineF
             fetched[iterator.dataset] = fetched.get(iterator.dataset, 0) + iterator.elements
     if not fetched and any(call.wait_seconds > 0 for call in recording.calls):
         fetched = {iterator.dataset: 1 for iterator in recording.iterators if iterator.dataset >= 0}
-    used = sorted(fetched, key=lambda number: -fetched[number])
+    used = sorted(fetched, key=lambda index: -fetched[index])
     most = fetched[used[0]] if used else 0
-    return [_facts(recording, recording.datasets[number]) for number in used if fetched[number] >= 0.3 * most]
+    return [_facts(recording, recording.datasets[index]) for index in used if fetched[index] >= 0.3 * most]
 
 
 def _starts(fetches: list) -> Any:
@@ -206,20 +205,20 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
         else [f"parallel_{stage.kind}" if stage.is_parallel else stage.kind for stage in dataset.stages]
     )
     # A parallel map before the batch works ahead by a few elements only; what counts is whole batches.
-    batching = next((number for number, kind in enumerate(works_ahead) if "batch" in kind), len(works_ahead) - 1)
+    batching = next((index for index, kind in enumerate(works_ahead) if "batch" in kind), len(works_ahead) - 1)
     above = works_ahead[: batching + 1]
-    same = [record for record in recording.iterators if record.dataset == dataset.number]
+    same = [record for record in recording.iterators if record.dataset == dataset.index]
     return PipelineFacts(
         stages=dataset.stages,
-        place=same[0].place if same else dataset.place,
-        passes=len(same),
+        location=same[0].location if same else dataset.location,
+        epochs=len(same),
         cardinality=dataset.cardinality,
         times=times,
         has_model=bool(nodes),
         is_prefetching=any(kind in _ASYNCHRONOUS for kind in above),
         loader_seconds_per_batch=sum(node.seconds for node in nodes) / batches,
         repeats="repeat" in stages_kinds or "shuffle_and_repeat" in stages_kinds,
-        dataset_number=dataset.number,
+        dataset_index=dataset.index,
     )
 
 
@@ -250,7 +249,7 @@ def _kind(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-_SAME = {
+_SAME_KINDS = {
     "map": ("map", "parallel_map", "map_and_batch"),
     "batch": ("batch", "parallel_batch", "map_and_batch"),
     "padded_batch": ("padded_batch",),
@@ -264,21 +263,21 @@ _SAME = {
 }
 
 
-def _match(stages: tuple[Stage, ...], nodes: list[ModelNode], batches: int) -> tuple[StageTime, ...]:
-    """Pairs what the user wrote with what TensorFlow runs, in order; stages that were fused share one node."""
+def _match(stages: tuple[DatasetStage, ...], nodes: list[ModelNode], batches: int) -> tuple[StageTime, ...]:
+    """Pairs what the user wrote with what TensorFlow runs, in order; stages that were fused fraction one node."""
     remaining, times, taken = list(enumerate(nodes)), [], set()
     for stage in stages:
-        names = _SAME.get(stage.kind, (stage.kind,))
+        names = _SAME_KINDS.get(stage.kind, (stage.kind,))
         found = next((pair for pair in remaining if pair[1].kind in names and pair[0] not in taken), None)
         if found is None:
             continue
-        number, node = found
+        index, node = found
         seconds = node.seconds
         if node.kind == "map_and_batch" and stage.kind == "batch":
             continue  # counted with its map
-        taken.add(number)
-        if stage.kind == "from_generator" and number + 1 < len(nodes) and nodes[number + 1].kind == "generator":
-            seconds += nodes[number + 1].seconds
+        taken.add(index)
+        if stage.kind == "from_generator" and index + 1 < len(nodes) and nodes[index + 1].kind == "generator":
+            seconds += nodes[index + 1].seconds
         is_parallel = node.is_parallel or (stage.is_parallel and node.kind.startswith("parallel"))
         times.append(StageTime(stage, seconds / batches, is_parallel))
     return tuple(sorted(times, key=lambda time: -time.seconds_per_batch))

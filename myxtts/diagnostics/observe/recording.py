@@ -5,14 +5,16 @@ Times are `time.perf_counter()` seconds. Records are kept up to a bound, so that
 
 from __future__ import annotations
 
-import weakref
+from array import array
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from myxtts.diagnostics.observe.source_lines import Place
+from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.runtime.signatures import Signature
 
 MOST_RECORDS = 500_000
+MOST_OPERATIONS = 5_000_000
+"""Single operations are two numbers each."""
 
 
 class FunctionCall(NamedTuple):
@@ -28,7 +30,7 @@ class FunctionCall(NamedTuple):
     """Time in which an iterator inside the graph was asked for a batch."""
     fetched_bytes: int
     signature: int
-    """Number of the call's signature in `FunctionRecord.signatures`."""
+    """Index of the call's signature in `FunctionRecord.signatures`."""
 
 
 class Fetch(NamedTuple):
@@ -38,7 +40,9 @@ class Fetch(NamedTuple):
     end: float
     iterator: int
     signature: int
-    """Number of the batch's signature in `Recording.batch_signatures`; -1 at the end of the data."""
+    """Index of the batch's signature in `Recording.batch_signatures`; -1 at the end of the data."""
+    is_first: bool
+    """The first one of its iterator: the pipeline starts, and shuffle buffers fill."""
 
 
 class FitStep(NamedTuple):
@@ -55,23 +59,33 @@ class FitStep(NamedTuple):
     epoch_start: bool
 
 
-class Span(NamedTuple):
-    """Something with a place: a fetched value, a created variable, an eager gradient or update."""
+class TimedEvent(NamedTuple):
+    """Something at a line: a fetched value, a created variable, an eager gradient or update, a saved checkpoint."""
 
     start: float
     end: float
-    place: Place
+    location: SourceLocation
     label: str
+
+
+class LineSample(NamedTuple):
+    """Where the training thread was at one moment."""
+
+    time: float
+    line: int
+    """Index in `Recording.lines`."""
+    activity: str
+    """import | keras | python: what the innermost frames did for that line."""
 
 
 @dataclass
 class FunctionRecord:
     """One `tf.function` object."""
 
-    number: int
+    index: int
     name: str
-    definition: Place
-    creation: Place
+    definition: SourceLocation
+    creation: SourceLocation
     created_at: float
     is_jit: bool
     has_signature: bool
@@ -80,30 +94,30 @@ class FunctionRecord:
     """Its code is the user's, not a framework's."""
     updates_variables: bool = False
     signatures: list[Signature] = field(default_factory=list)
-    call_places: list[Place] = field(default_factory=list)
+    call_locations: list[SourceLocation] = field(default_factory=list)
     """Where it was called from, for calls that traced it, in order."""
     traced_signatures: list[Signature] = field(default_factory=list)
     """Signatures of the calls that traced it, in order."""
     traced_names: list[tuple[str, ...]] = field(default_factory=list)
-    _numbers: dict[Signature, int] = field(default_factory=dict)
+    _indices: dict[Signature, int] = field(default_factory=dict)
 
-    def number_of(self, signature: Signature) -> int:
-        """The number of a signature, a new one if it was not seen before (bounded)."""
-        number = self._numbers.get(signature)
-        if number is None and len(self.signatures) < 10_000:
-            number = self._numbers[signature] = len(self.signatures)
+    def index_of(self, signature: Signature) -> int:
+        """The index of a signature, a new one if it was not seen before; -1 if there are too many."""
+        index = self._indices.get(signature)
+        if index is None and len(self.signatures) < 10_000:
+            index = self._indices[signature] = len(self.signatures)
             self.signatures.append(signature)
-        return -1 if number is None else number
+        return -1 if index is None else index
 
 
 @dataclass
 class IteratorRecord:
     """One iterator over a dataset."""
 
-    number: int
+    index: int
     dataset: int
     created_at: float
-    place: Place
+    location: SourceLocation
     elements: int = 0
     is_inside_graph: bool = False
     exhausted: bool = False
@@ -113,12 +127,10 @@ class IteratorRecord:
 class DatasetRecord:
     """A dataset that was iterated: its transformations (outermost first), and TensorFlow's model of it at work."""
 
-    number: int
+    index: int
     stages: tuple[Any, ...]
-    place: Place
-    element_spec: Any
+    location: SourceLocation
     cardinality: int
-    reference: weakref.ref | None = None
     kept: Any = None
     """The dataset itself while the diagnosis may need it again."""
     model: Any = None
@@ -138,38 +150,70 @@ class Recording:
     datasets: list[DatasetRecord] = field(default_factory=list)
     batch_signatures: list[Signature] = field(default_factory=list)
     fit_steps: list[FitStep] = field(default_factory=list)
-    fit_places: list[Place] = field(default_factory=list)
-    compile_places: list[Place] = field(default_factory=list)
-    marked_steps: list[tuple[float, float, float, float]] = field(default_factory=list)
-    """Steps that the user marked: start, data ready, step done, end."""
-    evaluations: list[Span] = field(default_factory=list)
+    fit_locations: list[SourceLocation] = field(default_factory=list)
+    compile_locations: list[SourceLocation] = field(default_factory=list)
+    marked_steps: list[tuple[float, float]] = field(default_factory=list)
+    """Steps that the user marked: start and end."""
+    evaluations: list[TimedEvent] = field(default_factory=list)
     """Keras' evaluate and predict."""
-    train_on_batch: list[Span] = field(default_factory=list)
-    syncs: list[Span] = field(default_factory=list)
-    variables: list[Span] = field(default_factory=list)
-    gradients: list[Span] = field(default_factory=list)
-    updates: list[Span] = field(default_factory=list)
-    eager_op_times: list[float] = field(default_factory=list)
-    eager_switches: list[Span] = field(default_factory=list)
+    evaluation_batches: list[int] = field(default_factory=list)
+    """Batches of each evaluation."""
+    checkpoints: list[TimedEvent] = field(default_factory=list)
+    callbacks: list[TimedEvent] = field(default_factory=list)
+    """Keras' calls of all callbacks: the label is the hook, `on_epoch_end`."""
+    epoch_starts: list[TimedEvent] = field(default_factory=list)
+    """Iterators created, Keras preparing an epoch."""
+    dataset_builds: list[TimedEvent] = field(default_factory=list)
+    """Functions of datasets that were traced: the label is the transformation."""
+    train_on_batch: list[TimedEvent] = field(default_factory=list)
+    syncs: list[TimedEvent] = field(default_factory=list)
+    variables: list[TimedEvent] = field(default_factory=list)
+    gradients: list[TimedEvent] = field(default_factory=list)
+    updates: list[TimedEvent] = field(default_factory=list)
+    operation_starts: array = field(default_factory=lambda: array("d"))
+    operation_ends: array = field(default_factory=lambda: array("d"))
+    """Single operations executed from Python."""
+    eager_switches: list[TimedEvent] = field(default_factory=list)
     """`tf.config.run_functions_eagerly(True)`, `compile(run_eagerly=True)`."""
-    python_functions: list[Span] = field(default_factory=list)
-    """Uses of numpy_function and py_function."""
-    line_samples: list[tuple[float, int]] = field(default_factory=list)
-    generator_samples: list[tuple[float, int, Place]] = field(default_factory=list)
+    python_functions: list[TimedEvent] = field(default_factory=list)
+    """Uses of numpy_function and py_function, where they were made."""
+    python_in_graphs: list[TimedEvent] = field(default_factory=list)
+    """Calls of the user's Python from inside a traced function that is no part of a dataset."""
+    graph_prints: list[TimedEvent] = field(default_factory=list)
+    """Uses of `tf.print` in traced functions, where they were made; the label is `dtype shape` of what is printed."""
+    line_samples: list[LineSample] = field(default_factory=list)
+    generator_samples: list[tuple[float, int, SourceLocation]] = field(default_factory=list)
     """Moments at which the user's own generator was at work for the loop: time, line, where it is iterated."""
-    lines: list[Place] = field(default_factory=list)
+    lines: list[SourceLocation] = field(default_factory=list)
     machine_samples: list[Any] = field(default_factory=list)
+    machine_load: Any = None
+    """`MachineLoad` of the observed time; None before its end."""
     no_gpu_reason: str | None = None
     counters_missing: str | None = None
     has_accelerator: bool = False
     """Without one, fetching a value waits for nothing: its time is the host's copying."""
     own_spans: list[tuple[float, float]] = field(default_factory=list)
-    """Time that the watching itself took, where it was more than microseconds."""
+    """Time that the observation itself took."""
+    failed_hooks: list[str] = field(default_factory=list)
+    """Hooks that this version of TensorFlow or Keras has no place for, one sentence each."""
+    frameworks: tuple[str, ...] = ()
+    """Other frameworks that the script imported: `torch`, `jax`."""
+    keras_backend: str | None = None
+    steps_limit: int | None = None
+    """The observation ended after so many steps."""
     last_step: Any = None
-    """The newest (function, arguments) of the likely step, for measuring its ceiling; dropped afterwards."""
+    """The newest (function, arguments, variables) of the likely step, for measuring its ceiling; dropped afterwards."""
     fit_model: Any = None
+    fit_function: Any = None
+    """The `tf.function` that Keras calls for each batch of `fit`."""
 
     def add(self, records: list, record: Any) -> None:
         """Keep a record unless there are too many of its kind."""
         if len(records) < MOST_RECORDS:
             records.append(record)
+
+    def drop_objects(self) -> None:
+        """Let go of the script's own objects: its step, model and datasets."""
+        self.last_step = self.fit_model = self.fit_function = None
+        for dataset in self.datasets:
+            dataset.kept = None

@@ -1,34 +1,78 @@
-"""The result of a diagnosis: a verdict, where the time went, and findings in order of gain.
-
-In: a `Recording`. Out: a `Report`, which knows itself as text and as plain JSON data; `page.py` makes the HTML page.
-"""
+"""The result of a diagnosis: a verdict, the account of the whole run, and findings in order of gain."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for
 from myxtts.diagnostics.observe.ceiling import Ceiling
-from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
-from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.load import MachineLoad
+from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
+from myxtts.diagnostics.observe.report_text import report_to_text
 from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
-from myxtts.diagnostics.observe.rules_host import find_host_problems
-from myxtts.diagnostics.observe.rules_input import find_input_problems
-from myxtts.diagnostics.observe.source_lines import Place, short_path
+from myxtts.diagnostics.observe.rules_host import (
+    find_eager_steps,
+    find_host_syncs,
+    find_idle_device,
+    find_stalls,
+)
+from myxtts.diagnostics.observe.rules_input import find_hidden_waiting, find_input_problems
+from myxtts.diagnostics.observe.rules_run import (
+    find_predict_in_loop,
+    find_python_between_steps,
+    find_python_in_step,
+    find_slow_callbacks,
+    find_slow_checkpoints,
+    find_slow_epoch_starts,
+)
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
 from myxtts.diagnostics.observe.traces import TracedCode, explain_traces
 from myxtts.runtime.timers import robust_spread
 
 EXIT_FINE, EXIT_PROBLEM, EXIT_NOT_MEASURED = 0, 1, 2
-_RETRACING = {
-    Disease.RETRACE_SHAPE,
-    Disease.RETRACE_DTYPE,
-    Disease.RETRACE_PYTHON_VALUE,
-    Disease.RETRACE_NEW_OBJECT,
-    Disease.FUNCTION_IN_LOOP,
+SMALLEST_GAIN = 0.01
+"""What could gain less is a note: it is no reason to change a script, nor for an exit code."""
+RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    find_compilation_problems,
+    find_eager_steps,
+    find_host_syncs,
+    find_stalls,
+    find_idle_device,
+    find_input_problems,
+    find_hidden_waiting,
+    find_python_in_step,
+    find_slow_epoch_starts,
+    find_predict_in_loop,
+    find_slow_callbacks,
+    find_slow_checkpoints,
+    find_python_between_steps,
+)
+VERDICTS = {
+    Issue.RETRACE_SHAPE: "retracing",
+    Issue.RETRACE_DTYPE: "retracing",
+    Issue.RETRACE_PYTHON_VALUE: "retracing",
+    Issue.RETRACE_NEW_OBJECT: "retracing",
+    Issue.FUNCTION_IN_LOOP: "retracing",
+    Issue.XLA_RECOMPILE: "recompiling",
+    Issue.EAGER_BY_MISTAKE: "eager",
+    Issue.INPUT_BOUND: "input-bound",
+    Issue.DEVICE_IDLE: "host-bound",
+    Issue.PYTHON_IN_STEP: "host-bound",
+    Issue.PREDICT_IN_LOOP: "host-bound",
+    Issue.SLOW_CALLBACK: "host-bound",
+    Issue.SLOW_CHECKPOINT: "host-bound",
+    Issue.SLOW_EPOCH_START: "epoch-bound",
+    Issue.DATASET_IN_LOOP: "epoch-bound",
 }
+"""The class of the verdict that an issue decides if it has the most to gain."""
+_NAMED_CAUSES = (Issue.PREDICT_IN_LOOP, Issue.SLOW_CALLBACK, Issue.SLOW_CHECKPOINT, Issue.SLOW_EPOCH_START)
 _TIMELINE_POINTS = 2000
 
 
@@ -60,7 +104,7 @@ class FunctionLine:
     """One row of the table of traced functions."""
 
     name: str
-    place: str
+    location: str
     calls: int
     traces: int
     compilations: int
@@ -73,7 +117,7 @@ class StageLine:
     """One row of the table of pipeline stages."""
 
     name: str
-    place: str
+    location: str
     seconds_per_batch: float
     is_parallel: bool
     python: tuple[str, ...]
@@ -81,18 +125,22 @@ class StageLine:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a diagnosis has to say."""
+    """Everything that a diagnosis found."""
 
     verdict_class: str
-    """retracing | recompiling | eager | input-bound | host-bound | compute-bound | not measured"""
+    """retracing | recompiling | eager | input-bound | host-bound | epoch-bound | compute-bound | mixed | not measured"""
     verdict: str
     """One line."""
+    account: Account
     findings: tuple[Finding, ...] = ()
+    minor_findings: tuple[Finding, ...] = ()
+    """Findings that could gain less than 1 %: shown as notes."""
     split: TimeSplit | None = None
     functions: tuple[FunctionLine, ...] = ()
     stages: tuple[StageLine, ...] = ()
     batch_signatures: int = 0
     ceiling: Ceiling | None = None
+    load: MachineLoad | None = None
     notes: tuple[str, ...] = ()
     timeline: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each step by part, thinned to at most 2,000 steps, for the page."""
@@ -106,46 +154,98 @@ class Report:
         return EXIT_PROBLEM if self.findings else EXIT_FINE
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data with stable names."""
-        from myxtts.diagnostics.observe.report import report_to_json
-
-        return report_to_json(self)
+        """Plain data with stable names: verdict, verdict_class, account, findings (disease, file, line ...), time ..."""
+        return {
+            "verdict": self.verdict,
+            "verdict_class": self.verdict_class,
+            "exit_code": self.exit_code,
+            "run_seconds": self.account.total_seconds,
+            "training_seconds": self.account.training_seconds,
+            "unaccounted_share": self.account.unaccounted_seconds / max(self.account.total_seconds, 1e-9),
+            "account": [
+                {
+                    "part": str(line.part),
+                    "title": TITLES[line.part],
+                    "seconds": line.seconds,
+                    "share": line.fraction,
+                    "once": line.part in ONCE,
+                    **_location_to_json(line.location),
+                }
+                for line in self.account.lines
+            ],
+            "findings": [_finding_to_json(finding) for finding in self.findings],
+            "minor_findings": [_finding_to_json(finding) for finding in self.minor_findings],
+            "time": asdict(self.split) if self.split is not None else None,
+            "functions": [_with_place(asdict(line)) for line in self.functions],
+            "stages": [_with_place(asdict(line)) for line in self.stages],
+            "batch_signatures": self.batch_signatures,
+            "ceiling": asdict(self.ceiling) if self.ceiling is not None else None,
+            "load": asdict(self.load) if self.load is not None else None,
+            "notes": list(self.notes),
+            "timeline": self.timeline,
+            "machine": self.machine,
+        }
 
     def to_text(self) -> str:
         """The report for a terminal."""
-        from myxtts.diagnostics.observe.report import report_to_text
-
-        return report_to_text(self)
+        return report_to_text(self.to_json())
 
 
 def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report:
-    """Judge a recording."""
+    """Make the report of a recording. A rule that fails costs its own findings only."""
     steps = cut_steps(recording)
+    account = account_for(recording, steps)
     if steps is None:
         return Report(
             "not measured",
-            "could not measure: no training step was seen (no Model.fit, no repeated tf.function, no GradientTape)",
+            f"could not measure: {_why_no_steps(recording)}",
+            account,
             functions=tuple(_function_lines(explain_traces(recording))),
+            load=recording.machine_load,
             notes=_notes(recording, None),
         )
-    facts = Facts(recording, steps)
-    findings = [*find_compilation_problems(facts), *find_host_problems(facts), *find_input_problems(facts)]
-    findings.sort(key=lambda finding: -finding.gain_seconds)
-    split = split_time(steps)
-    verdict_class, verdict = _verdict(facts, findings, split)
+    facts = Facts(recording, steps, account, ceiling)
+    findings, failures = apply_rules(facts)
+    findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
+    major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN]
+    minor = [finding for finding in findings if finding.gain_fraction < SMALLEST_GAIN]
+    verdict_class, verdict = _verdict(facts, major)
     return Report(
         verdict_class,
         verdict,
-        findings=tuple(findings),
-        split=split,
+        account,
+        findings=tuple(major),
+        minor_findings=tuple(minor),
+        split=split_time(steps),
         functions=tuple(_function_lines(facts.codes)),
         stages=tuple(_stage_lines(facts)),
         batch_signatures=len(set(steps.batch[steps.batch >= 0].tolist())),
         ceiling=ceiling,
-        notes=_notes(recording, facts),
+        load=recording.machine_load,
+        notes=(*_notes(recording, facts), *failures),
         timeline=_timeline(steps),
         machine=_machine(recording),
     )
+
+
+def apply_rules(facts: Facts) -> tuple[list[Finding], list[str]]:
+    """The findings of all rules, and one sentence for each rule that failed."""
+    findings, failures = [], []
+    for rule in RULES:
+        try:
+            findings += list(rule(facts))
+        except Exception as error:  # whatever a rule met, the other rules and the account still hold
+            name = rule.__name__.replace("_", " ")
+            failures.append(f"The rule '{name}' failed ({type(error).__name__}: {error}); its findings are missing.")
+    return findings, failures
+
+
+def without_repeats(findings: list[Finding]) -> list[Finding]:
+    """One finding per cause: a line with a named cause is not also reported as Python between the steps."""
+    named = {finding.location for finding in findings if finding.issue in _NAMED_CAUSES}
+    return [
+        one for one in findings if one.issue not in (Issue.DEVICE_IDLE, Issue.CYCLIC_STALL) or one.location not in named
+    ]
 
 
 def split_time(steps: StepTable) -> TimeSplit:
@@ -158,7 +258,7 @@ def split_time(steps: StepTable) -> TimeSplit:
         cold_seconds=float(steps.seconds[cold].sum()),
         retrace_seconds=float((steps.trace + steps.compile)[~cold].sum()),
         wait_seconds=float(steps.wait[~cold].sum()),
-        host_seconds=float(steps.host[~cold].sum()),
+        host_seconds=float((steps.host + steps.graph_python)[~cold].sum()),
         device_seconds=float(steps.device[~cold].sum()),
         steady_mean_seconds=float(seconds.mean()),
         steady_std_seconds=float(seconds.std()),
@@ -167,44 +267,71 @@ def split_time(steps: StepTable) -> TimeSplit:
     )
 
 
-def _verdict(facts: Facts, findings: list[Finding], split: TimeSplit) -> tuple[str, str]:
-    diseases = {finding.disease: finding for finding in reversed(findings)}
-    gains = {finding.disease: finding.gain_seconds for finding in findings}
-    retracing = [finding for finding in findings if finding.disease in _RETRACING]
-    total = max(facts.total_seconds, 1e-9)
-    if Disease.EAGER_BY_MISTAKE in diseases:
-        return "eager", f"eager: {diseases[Disease.EAGER_BY_MISTAKE].what}"
-    retrace_gain = sum(finding.gain_seconds for finding in retracing)
-    recompile_gain = gains.get(Disease.XLA_RECOMPILE, 0.0)
-    wait = gains.get(Disease.INPUT_BOUND, 0.0)
-    idle = split.host_seconds if Disease.DEVICE_IDLE in diseases else 0.0
-    largest = max(retrace_gain, recompile_gain, wait, idle)
-    if largest <= 0 and not retracing:
-        return "compute-bound", _compute_bound(facts, findings, split)
-    if retracing and largest == retrace_gain:
+def _why_no_steps(recording: Recording) -> str:
+    if recording.keras_backend not in (None, "tensorflow"):
+        return f"this script runs Keras on {recording.keras_backend}; only TensorFlow trainings can be observed"
+    if "torch" in recording.frameworks and not recording.functions and not recording.gradients:
+        return "this is a PyTorch script; only TensorFlow and Keras trainings can be observed"
+    return "no training step was seen (no Model.fit, no repeated tf.function, no GradientTape)"
+
+
+def _verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
+    """The largest avoidable part of the training; if nothing is avoidable, its largest part."""
+    gains: dict[str, float] = {}
+    for finding in findings:
+        kind = VERDICTS.get(finding.issue)
+        if kind is not None:
+            together = kind == "retracing"
+            gains[kind] = gains.get(kind, 0.0) + finding.gain_seconds if together else max(
+                gains.get(kind, 0.0), finding.gain_seconds
+            )  # fmt: skip
+    if "eager" in gains:
+        return "eager", f"eager: {_first_of(findings, 'eager').what}"
+    if not gains:
+        return _verdict_without_gain(facts, findings)
+    kind = max(gains, key=gains.__getitem__)
+    first, fraction = _first_of(findings, kind), percent(min(gains[kind] / facts.total_seconds, 1.0))
+    if kind == "retracing":
         code = next(code for code in facts.codes if code.causes or code.repeated_moments)
-        return "retracing", (
-            f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls, {percent(retrace_gain / total)} of the time"
-        )
-    if largest == recompile_gain:
+        return kind, f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls, {fraction} of the time"
+    if kind == "recompiling":
         code = max(facts.codes, key=lambda code: code.recompiled_seconds)
         shapes = len(set(facts.steps.batch[facts.steps.batch >= 0].tolist()))
         what = f"{shapes} shapes" if shapes > 2 else f"{code.compilations} compilations of '{code.name}'"
-        return "recompiling", f"recompiling: {what}, {percent(recompile_gain / total)} of the time in XLA again"
-    if largest == wait:
+        return kind, f"recompiling: {what}, {fraction} of the time in XLA again"
+    if kind == "input-bound":
         slowest = facts.pipelines[0].slowest if facts.pipelines else None
         stage = f", slowest stage {slowest.name}" if slowest is not None else ""
-        share = wait / max(split.steady_seconds, 1e-9)
-        return "input-bound", f"input-bound: {percent(share)} of the time waiting{stage}"
-    share = facts.steady_share(facts.steps.host)
-    place = diseases[Disease.DEVICE_IDLE].place
-    return "host-bound", f"host-bound: {percent(share)} of the time in Python between the steps, mostly at {place}"
+        return kind, f"input-bound: {fraction} of the time waiting{stage}"
+    if kind == "epoch-bound":
+        return kind, f"epoch-bound: {fraction} of the time starting epochs, mostly at {first.location}"
+    if first.issue == Issue.DEVICE_IDLE:
+        return kind, f"host-bound: {fraction} of the time in Python between the steps, mostly at {first.location}"
+    return kind, f"host-bound: {first.what}"
 
 
-def _compute_bound(facts: Facts, findings: list[Finding], split: TimeSplit) -> str:
-    text = f"compute-bound: nothing to gain from the loader ({percent(facts.wait_share)} of the time waiting, "
-    text += f"{percent(facts.steady_share(facts.steps.host))} in Python)"
-    return text + (f"; but {findings[0].what}" if findings else "")
+def _first_of(findings: list[Finding], kind: str) -> Finding:
+    return next(finding for finding in findings if VERDICTS.get(finding.issue) == kind)
+
+
+def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
+    account, total = facts.account, max(facts.account.training_seconds, 1e-9)
+    useful = sum(account.seconds(part) for part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS))
+    waiting, python = (percent(account.seconds(part) / total) for part in (Part.WAITING, Part.PYTHON))
+    but = f"; but {findings[0].what}" if findings else ""
+    parts = [line for line in account.lines if line.part not in ONCE]
+    largest = max(parts, key=lambda line: line.seconds, default=None)
+    if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
+        what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python)"
+        return "compute-bound", what + but
+    at = f" at {largest.location}" if largest.location != UNKNOWN else ""
+    what = (
+        f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / total)} of the training; "
+    )
+    return (
+        "mixed",
+        f"{what}steps of {duration(facts.steady_mean(facts.steps.seconds))} have no single cause to name{but}",
+    )
 
 
 def _function_lines(codes: list[TracedCode]) -> list[FunctionLine]:
@@ -216,17 +343,17 @@ def _function_lines(codes: list[TracedCode]) -> list[FunctionLine]:
             causes.append(f"{code.traced_functions} functions made from it")
         if code.recompiled_moments:
             causes.append(f"XLA again {len(code.recompiled_moments)} times")
-        place = code.definition if code.is_user else code.creation
+        location = code.definition if code.is_user else code.creation
         seconds = code.trace_seconds + code.compile_seconds
         lines.append(
-            FunctionLine(code.name, str(place), code.calls, code.traces, code.compilations, seconds, tuple(causes))
+            FunctionLine(code.name, str(location), code.calls, code.traces, code.compilations, seconds, tuple(causes))
         )
     return lines
 
 
 def _stage_lines(facts: Facts) -> list[StageLine]:
     return [
-        StageLine(time.name, str(time.stage.place), time.seconds_per_batch, time.runs_parallel, time.stage.python)
+        StageLine(time.name, str(time.stage.location), time.seconds_per_batch, time.runs_parallel, time.stage.python)
         for pipeline in facts.pipelines
         for time in pipeline.times
         if time.stage.is_users or time.stage.python
@@ -235,10 +362,28 @@ def _stage_lines(facts: Facts) -> list[StageLine]:
 
 def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
     notes = []
+    load = recording.machine_load
+    if load is not None and load.is_busy:
+        stolen = f", {percent(load.steal)} taken by other virtual machines" if load.steal else ""
+        notes.append(
+            f"The machine was busy: other processes used {percent(load.others or 0.0)} of the processors{stolen}. "
+            "Times may be longer than usual."
+        )
     if recording.counters_missing:
-        notes.append(f"{recording.counters_missing} XLA compilations and waiting inside graphs were not seen.")
+        notes.append(
+            f"{recording.counters_missing.rstrip('.')}. XLA compilations and waiting inside graphs were not seen."
+        )
     if recording.no_gpu_reason:
         notes.append(f"{recording.no_gpu_reason} Busy is the time measured around the steps.")
+    if recording.failed_hooks:
+        names = ", ".join(recording.failed_hooks)
+        notes.append(f"Not observed, because this version of TensorFlow or Keras does not have it: {names}.")
+    if recording.counters_missing and recording.fit_steps:
+        notes.append("Waiting for data inside Keras' graph counts as device time here; see the ceiling.")
+    if recording.steps_limit is not None:
+        notes.append(f"Observed until step {recording.steps_limit}, as asked; the script ran on without observation.")
+    if len(recording.calls) >= MOST_RECORDS or len(recording.fit_steps) >= MOST_RECORDS:
+        notes.append(f"Only the first {MOST_RECORDS:,} steps were recorded.")
     if facts is None:
         return tuple(notes)
     for code in facts.codes:
@@ -258,7 +403,8 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
 
 def _timeline(steps: StepTable) -> dict[str, list[float]]:
     chosen = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _TIMELINE_POINTS)).astype(int))
-    parts = {"wait": steps.wait, "host": steps.host, "device": steps.device, "compile": steps.trace + steps.compile}
+    host, compiling = steps.host + steps.graph_python, steps.trace + steps.compile
+    parts = {"wait": steps.wait, "host": host, "device": steps.device, "compile": compiling}
     line = {name: [round(float(value), 6) for value in values[chosen]] for name, values in parts.items()}
     return {"step": [int(step) + 1 for step in chosen], "cold": [int(steps.is_cold[step]) for step in chosen], **line}
 
@@ -282,102 +428,25 @@ def _machine(recording: Recording) -> dict[str, list[float]]:
     return curves
 
 
-# MERGED: A report as text for the terminal and as plain data for JSON.
+def _with_place(line: dict[str, Any]) -> dict[str, Any]:
+    """The location of a table's line has the key `place` in JSON."""
+    return {("place" if name == "location" else name): value for name, value in line.items()}
 
-if TYPE_CHECKING:
-    from myxtts.diagnostics.observe.report import Report, TimeSplit
 
-
-def report_to_json(report: Report) -> dict[str, Any]:
-    """Stable names: verdict, verdict_class, findings (disease, file, line ...), time, functions, stages, ceiling."""
-    return {
-        "verdict": report.verdict,
-        "verdict_class": report.verdict_class,
-        "exit_code": report.exit_code,
-        "findings": [_finding_to_json(finding) for finding in report.findings],
-        "time": asdict(report.split) if report.split is not None else None,
-        "functions": [asdict(line) for line in report.functions],
-        "stages": [asdict(line) for line in report.stages],
-        "batch_signatures": report.batch_signatures,
-        "ceiling": asdict(report.ceiling) if report.ceiling is not None else None,
-        "notes": list(report.notes),
-        "timeline": report.timeline,
-        "machine": report.machine,
-    }
+def _location_to_json(location: SourceLocation) -> dict[str, Any]:
+    return {"file": location.file, "line": location.line}
 
 
 def _finding_to_json(finding: Finding) -> dict[str, Any]:
     return {
-        "disease": str(finding.disease),
+        "disease": str(finding.issue),
         "what": finding.what,
         "evidence": finding.evidence,
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "also": [{"file": place.file, "line": place.line} for place in finding.also],
+        **_location_to_json(finding.location),
+        "source": source_text(finding.location),
+        "lines": [_location_to_json(location) for location in finding.locations],
+        "also": [_location_to_json(location) for location in finding.also],
         "fix": finding.fix,
         "gain_seconds": finding.gain_seconds,
-        "gain_share": finding.gain_share,
+        "gain_share": finding.gain_fraction,
     }
-
-
-def report_to_text(report: Report) -> str:
-    """Verdict, table, findings."""
-    lines = [report.verdict]
-    if report.split is not None:
-        lines += ["", *_time_table(report.split)]
-        if report.batch_signatures:
-            lines.append(f"  batch signatures seen: {report.batch_signatures}")
-    if report.ceiling is not None:
-        lines += ["", "Ceiling (measured after the run)", *(f"  {line}" for line in report.ceiling.lines())]
-    if report.functions:
-        lines += ["", "Traced functions"]
-        for function in report.functions:
-            causes = f"  [{'; '.join(function.causes)}]" if function.causes else ""
-            lines.append(
-                f"  {function.name:<28} {function.traces:>4} traces {function.compilations:>4} XLA {function.calls:>7} calls "
-                f"{duration(function.seconds):>9}  {function.place}{causes}"
-            )
-    if report.stages:
-        lines += ["", "Input pipeline (time for each batch, all threads together)"]
-        for stage in report.stages:
-            marks = ", ".join([*stage.python, *(["parallel"] if stage.is_parallel else [])])
-            lines.append(f"  {stage.name:<28} {duration(stage.seconds_per_batch):>10}  {stage.place}  {marks}".rstrip())
-    if report.findings:
-        lines += ["", f"{len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}, most to gain first"]
-        for number, finding in enumerate(report.findings, 1):
-            lines += _finding_lines(number, finding)
-    elif report.split is not None:
-        lines += ["", "No finding."]
-    lines += ["", *(f"Note: {note}" for note in report.notes)] if report.notes else []
-    return "\n".join(lines) + "\n"
-
-
-def _finding_lines(number: int, finding: Finding) -> list[str]:
-    also = f"  (see also {', '.join(_short(place) for place in finding.also[:3])})" if finding.also else ""
-    return [
-        f"{number}. {finding.disease}: {finding.what}",
-        f"     where     {_short(finding.place)}{also}",
-        f"     evidence  {finding.evidence}",
-        f"     fix       {finding.fix}",
-        f"     gain      at most {percent(finding.gain_share)} of the time ({duration(finding.gain_seconds)})",
-    ]
-
-
-def _short(place: Place) -> str:
-    return f"{short_path(place.file)}:{place.line}" if place.line else "(unknown line)"
-
-
-def _time_table(split: TimeSplit) -> list[str]:
-    rest = max(split.steady_seconds + split.retrace_seconds, 1e-9)
-    rows = [
-        ("waiting for data", split.wait_seconds),
-        ("host (Python)", split.host_seconds),
-        ("device (the step)", split.device_seconds),
-        ("tracing and compiling again", split.retrace_seconds),
-    ]
-    lines = [
-        f"{split.steps} steps, {split.cold_steps} of them cold ({duration(split.cold_seconds)}); "
-        f"steady: {duration(split.steady_mean_seconds)} ± {duration(split.steady_std_seconds)} a step, spread "
-        f"{percent(split.step_cv)}"
-    ]
-    return lines + [f"  {name:<28} {duration(seconds):>10} {percent(seconds / rest):>7}" for name, seconds in rows]

@@ -6,29 +6,31 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+from myxtts.diagnostics.observe import fixes
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.diagnostics.observe.traces import Cause, TracedCode
 from myxtts.runtime.signatures import describe_entry
 
-_DISEASES = {
-    "shape": Disease.RETRACE_SHAPE,
-    "dtype": Disease.RETRACE_DTYPE,
-    "value": Disease.RETRACE_PYTHON_VALUE,
-    "object": Disease.RETRACE_NEW_OBJECT,
+_ISSUES = {
+    "shape": Issue.RETRACE_SHAPE,
+    "dtype": Issue.RETRACE_DTYPE,
+    "value": Issue.RETRACE_PYTHON_VALUE,
+    "object": Issue.RETRACE_NEW_OBJECT,
 }
-_SMALLEST_SHARE = 0.02
+_SMALLEST_FRACTION = 0.02
 _FEWEST_SIGNATURES = 5
 _WARM_STEPS = 3
 """Steps in which layers and optimizers may still be built."""
 
 
 def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
-    """Everything that was traced, compiled or created again and again."""
+    """Everything that was traced, compiled or created repeatedly."""
     shapes_hurt = False
     for code in facts.codes:
         for cause in code.causes.values():
-            if cause.kind in _DISEASES and facts.is_ongoing(cause.moments, code.calls):
+            if cause.kind in _ISSUES and facts.is_ongoing(cause.moments, code.calls):
                 shapes_hurt |= cause.kind == "shape"
                 yield _retrace(facts, code, cause)
         yield from _remainder(facts, code)
@@ -47,75 +49,79 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
     seen = list(dict.fromkeys([cause.examples[0].old] + [example.new for example in cause.examples]))
     changed = {"shape": "shape", "dtype": "dtype", "value": "Python value", "object": "object"}[cause.kind]
     fix = {
-        "shape": "pad to fixed or bucketed shapes, or: @tf.function(input_signature=[tf.TensorSpec([None, ...], dtype)])",
-        "dtype": f"{argument} = tf.cast({argument}, tf.{cause.examples[0].old.split(' ')[0]})  # before the call",
-        "value": f"{code.name}(..., {argument}=tf.constant({argument}))  # a tensor, not a Python number",
-        "object": f"create {argument} once before the loop and pass the same object every time",
+        "shape": fixes.signature_for_any_shape(code.name, code.argument_names, code.is_jit, argument)
+        if code.is_user
+        else fixes.padded_batches(_first(_batching_locations(facts))),
+        "dtype": fixes.cast(argument, cause.examples[0].old.split(" ")[0], code.name),
+        "value": fixes.tensor_argument(code.name, code.argument_names, argument),
+        "object": fixes.one_object(argument, cause.examples[0].new),
     }[cause.kind]
     return facts.finding(
-        _DISEASES[cause.kind],
+        _ISSUES[cause.kind],
         f"'{code.name}' is traced again for every new {changed} of argument '{argument}'",
         f"{code.traces} traces in {code.calls} calls; {argument}: {', '.join(seen[:5])}; {duration(cause.seconds)} of retracing",
-        _place(code),
+        _location(code),
         fix,
         cause.seconds,
-        also=(code.call_place or UNKNOWN, code.creation, code.definition),
+        also=(code.call_location or UNKNOWN, code.creation, code.definition),
     )
 
 
 def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
-    """The last, smaller batch of every pass is a shape of its own: a trace for a handful of calls."""
+    """The last, smaller batch of every epoch has a shape of its own: a trace for a handful of calls."""
     cause, remainder = code.causes.get("shape"), code.remainder
     if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
         return
-    if remainder.seconds < _SMALLEST_SHARE * facts.total_seconds:
+    if remainder.seconds < _SMALLEST_FRACTION * facts.total_seconds:
         return
     yield facts.finding(
-        Disease.RETRACE_SHAPE,
-        f"'{code.name}' is traced once more for the last, smaller batch of each pass",
+        Issue.RETRACE_SHAPE,
+        f"'{code.name}' is traced once more for the last, smaller batch of each epoch",
         f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
         f"{duration(remainder.seconds)} of tracing",
-        _place(code),
-        "ds.batch(n, drop_remainder=True)",
+        _location(code),
+        fixes.drop_remainder(_first(_batching_locations(facts))),
         remainder.seconds,
-        also=(*_batching_places(facts), code.call_place or UNKNOWN),
+        also=(*_batching_locations(facts), code.call_location or UNKNOWN),
     )
 
 
-def _batching_places(facts: Facts) -> list[Place]:
+def _batching_locations(facts: Facts) -> list[SourceLocation]:
     return [
-        stage.place
+        stage.location
         for pipeline in facts.pipelines
         for stage in pipeline.stages
         if stage.is_users and ("batch" in stage.kind or stage.kind in ("group_by_window", "from_generator"))
     ]
 
 
-def _place(code: TracedCode) -> Place:
+def _first(locations: list[SourceLocation]) -> SourceLocation:
+    return locations[0] if locations else UNKNOWN
+
+
+def _location(code: TracedCode) -> SourceLocation:
     """Where a user finds a function: its own definition; for Keras' functions the call that made them."""
     return code.definition if code.is_user else code.creation
 
 
 def _is_made_again(facts: Facts, code: TracedCode) -> bool:
-    costs = code.repeated_seconds > (_SMALLEST_SHARE if code.is_user else 0.1) * facts.total_seconds
+    costs = code.repeated_seconds > (_SMALLEST_FRACTION if code.is_user else 0.1) * facts.total_seconds
     return costs and facts.is_ongoing(code.repeated_moments, code.calls)
 
 
 def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
-    recompiled = facts.recording.compile_places if not code.is_user else []
-    often = [place for place in dict.fromkeys(recompiled) if recompiled.count(place) >= 3]
-    place = often[0] if often else code.creation
+    recompiled = facts.recording.compile_locations if not code.is_user else []
+    often = [location for location in dict.fromkeys(recompiled) if recompiled.count(location) >= 3]
+    location = often[0] if often else code.creation
     return facts.finding(
-        Disease.FUNCTION_IN_LOOP,
-        f"'{code.name}' is wrapped in a new tf.function again and again, and each one is traced",
+        Issue.FUNCTION_IN_LOOP,
+        f"'{code.name}' is wrapped in a new tf.function repeatedly, and each one is traced",
         f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
         f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
-        place,
-        "call model.compile(...) once, before the loop"
-        if often
-        else f"{code.name} = tf.function(...)  # once, before the loop",
+        location,
+        fixes.COMPILE_ONCE if often else fixes.function_once(code.name),
         code.repeated_seconds,
-        also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_place or UNKNOWN),
+        also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_location or UNKNOWN),
     )
 
 
@@ -131,21 +137,21 @@ def _recompilation(facts: Facts, code: TracedCode) -> Finding:
     evidence += f"{duration(code.recompiled_seconds)} of compiling again"
     if len(shapes) > 1:
         evidence += f"; among them {'; '.join(shapes[:3])}"
-        fix = "pad to one fixed shape, or to a few buckets, before the step"
     elif varied > 2:
         evidence += f"; {varied} different batch sizes"
-        fix = "pad to one fixed shape, or to a few buckets: ds.padded_batch(n, padded_shapes=..., drop_remainder=True)"
-    else:
-        fix = "keep values that decide a size (tf.range(n), x[:n], tf.reshape) constant, or jit_compile=False"
-    pipelines = tuple(stage.place for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind)
+    is_batch = len(shapes) > 1 or varied > 2
+    fix = fixes.without_recompiling(code.name, _first(_batching_locations(facts)), is_batch)
+    pipelines = tuple(
+        stage.location for pipeline in facts.pipelines for stage in pipeline.stages if "batch" in stage.kind
+    )
     return facts.finding(
-        Disease.XLA_RECOMPILE,
+        Issue.XLA_RECOMPILE,
         f"XLA compiles '{code.name}' again {times} times without any retrace",
         evidence,
-        _place(code),
+        _location(code),
         fix,
         code.recompiled_seconds,
-        also=(code.call_place or UNKNOWN, *facts.recording.compile_places[:1], *pipelines[:1]),
+        also=(code.call_location or UNKNOWN, *facts.recording.compile_locations[:1], *pipelines[:1]),
     )
 
 
@@ -157,37 +163,41 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
     if len(distinct) < _FEWEST_SIGNATURES or late < 2:
         return
     lost = float((facts.steps.trace + facts.steps.compile)[~facts.steps.is_cold].sum())
-    batching = _batching_places(facts)
-    place = batching[0] if batching else facts.steps.place
+    batching = _batching_locations(facts)
+    location = batching[0] if batching else facts.steps.location
     yield facts.finding(
-        Disease.MANY_SIGNATURES,
+        Issue.MANY_SIGNATURES,
         f"the batches come in {len(distinct)} shapes, and new ones keep coming",
-        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first pass",
-        place,
-        "ds.padded_batch(n, padded_shapes=[MAX_LENGTH, ...], drop_remainder=True)  # or ds.bucket_by_sequence_length",
+        f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first epoch",
+        location,
+        fixes.padded_batches(location),
         lost,
-        also=(facts.steps.place,),
+        also=(facts.steps.location,),
     )
 
 
 def _late_variables(facts: Facts) -> Iterator[Finding]:
     variables = facts.recording.variables
     windows = facts.steps.window_of(np.array([span.start for span in variables]))
-    by_place: dict[Place, list[tuple[int, float]]] = {}
+    by_location: dict[SourceLocation, list[tuple[int, float]]] = {}
     for span, window in zip(variables, windows, strict=True):
         if window >= _WARM_STEPS:
-            by_place.setdefault(span.place, []).append((int(window), span.end - span.start))
-    for place, created in by_place.items():
-        chosen = sorted({window for window, _ in created})
-        if len(chosen) < 2:
-            continue
-        seconds = sum(seconds for _, seconds in created)
-        yield facts.finding(
-            Disease.LATE_VARIABLES,
-            f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
-            f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
-            f"steps; {duration(seconds)} in creating them",
-            place,
-            "create layers, optimizers and variables once, before the loop",
-            seconds,
-        )
+            by_location.setdefault(span.location, []).append((int(window), span.end - span.start))
+    places = {
+        location: created for location, created in by_location.items() if len({window for window, _ in created}) >= 2
+    }
+    if not places:
+        return
+    created = [one for found in places.values() for one in found]
+    chosen = sorted({window for window, _ in created})
+    seconds = sum(seconds for _, seconds in created)
+    yield facts.finding(
+        Issue.LATE_VARIABLES,
+        f"variables are still created after the first steps: {len(created)} in {len(chosen)} steps",
+        f"first at step {chosen[0] + 1}, last at step {chosen[-1] + 1}; {percent(len(chosen) / len(facts.steps))} of the "
+        f"steps; {duration(seconds)} in creating them",
+        max(places, key=lambda location: len(places[location])),
+        fixes.VARIABLES_ONCE,
+        seconds,
+        locations=tuple(places),
+    )

@@ -5,40 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import psutil
+from myxtts.diagnostics.observe import fixes
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
-from myxtts.diagnostics.observe.issues import Disease, Facts, Finding, duration, percent
-from myxtts.diagnostics.observe.pipeline import PipelineFacts, Stage, StageTime
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
-
-WAIT_SHARE = 0.15
-"""Waiting for more than this share of the time is a disease."""
-WAIT_SHARE_OF_A_CAUSE = 0.08
-"""A cause in the pipeline is named from here on."""
+WAIT_FRACTION = 0.15
+"""Waiting for more than this fraction of the time is a disease."""
+WAIT_FRACTION_OF_A_CAUSE = 0.08
+"""A cause in the pipeline is reported from here on."""
 LEAST_WAIT_SECONDS = 0.5e-3
 """Per step; below this, waiting is the call itself."""
 COSTLY_STAGE = 0.3
-"""Share of the loader's time that makes a stage a costly one."""
+"""Fraction of the loader's time that makes a stage a costly one."""
 
 _PYTHON = {
     "numpy_function": (
-        Disease.NUMPY_FUNCTION,
+        Issue.NUMPY_FUNCTION,
         "tf.numpy_function found in data pipeline!",
-        "tf.io / tf.audio / tf.signal ops",
     ),
-    "py_function": (Disease.PY_FUNCTION, "tf.py_function found in data pipeline!", "TensorFlow ops in the map itself"),
-    "generator": (
-        Disease.FROM_GENERATOR,
-        "a Python generator feeds the pipeline",
-        "tf.data.Dataset.from_tensor_slices(...)",
-    ),
+    "py_function": (Issue.PY_FUNCTION, "tf.py_function found in data pipeline!"),
+    "generator": (Issue.FROM_GENERATOR, "a Python generator feeds the pipeline;"),
 }
 
 
 def find_input_problems(facts: Facts) -> Iterator[Finding]:
     """Everything that makes the steps wait for their data."""
-    is_waiting = facts.wait_share >= WAIT_SHARE and facts.wait_per_step >= LEAST_WAIT_SECONDS
-    may_have_cause = facts.wait_share >= WAIT_SHARE_OF_A_CAUSE and facts.wait_per_step >= LEAST_WAIT_SECONDS
+    is_waiting = facts.wait_fraction >= WAIT_FRACTION and facts.wait_per_step >= LEAST_WAIT_SECONDS
+    may_have_cause = facts.wait_fraction >= WAIT_FRACTION_OF_A_CAUSE and facts.wait_per_step >= LEAST_WAIT_SECONDS
     named: set[str] = set()
     for pipeline in facts.pipelines:
         for finding, label in _causes(facts, pipeline, may_have_cause):
@@ -48,13 +43,34 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
         pipeline = facts.pipelines[0]
         slowest = pipeline.slowest
         if slowest is not None and slowest.name not in named and slowest.stage.is_users:
-            share = slowest.seconds_per_batch / max(pipeline.loader_seconds_per_batch, 1e-9)
-            if share >= 0.4 and slowest.stage.kind not in ("prefetch", "batch"):
-                yield _slow_stage(facts, slowest, share)
+            fraction = slowest.seconds_per_batch / max(pipeline.loader_seconds_per_batch, 1e-9)
+            if fraction >= 0.4 and slowest.stage.kind not in ("prefetch", "batch"):
+                yield _slow_stage(facts, slowest, fraction)
     if is_waiting:
         yield _input_bound(facts)
     else:
         yield from _waiting_for_a_generator(facts)
+
+
+def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
+    """Waiting inside Keras' graph where TensorFlow's counters cannot be read: the step against the same step with data ready."""
+    ceiling = facts.ceiling
+    if not facts.recording.counters_missing or facts.steps.kind != "fit" or ceiling is None:
+        return
+    if ceiling.step_alone_seconds is None or ceiling.loader_alone_seconds is None:
+        return
+    waited = ceiling.measured_step_seconds - ceiling.step_alone_seconds
+    if waited < WAIT_FRACTION * ceiling.measured_step_seconds or ceiling.loader_alone_seconds < 0.5 * waited:
+        return
+    yield facts.finding(
+        Issue.INPUT_BOUND,
+        f"the step waits for its data for about {percent(waited / ceiling.measured_step_seconds)} of the time",
+        f"a step takes {duration(ceiling.measured_step_seconds)}, with data ready {duration(ceiling.step_alone_seconds)}; "
+        f"the loader alone needs {duration(ceiling.loader_alone_seconds)} per batch",
+        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
+        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        waited * len(facts.steps),
+    )
 
 
 def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator[tuple[Finding, str]]:
@@ -63,74 +79,80 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         is_costly = seconds >= 0.1 * max(facts.steady_mean(facts.steps.seconds), 1e-9)
         for kind in stage.python:
             if is_waiting or is_costly:
-                disease, what, instead = _PYTHON[kind]
-                evidence = f"{stage.label} in the graph of the dataset; {percent(facts.wait_share)} of the time waiting"
+                issue, what = _PYTHON[kind]
+                evidence = (
+                    f"{stage.label} in the graph of the dataset; {percent(facts.wait_fraction)} of the time waiting"
+                )
                 if seconds:
                     evidence += f"; {duration(seconds)} for each batch"
                 finding = facts.finding(
-                    disease,
+                    issue,
                     f"{what} Python runs for each element, one at a time (GIL), and nothing is cached",
                     evidence,
-                    _python_place(stage, kind),
-                    f"use {instead}, or prepare once and read the result",
-                    _share_of_wait(facts, pipeline, seconds),
-                    also=(*stage.python_places, stage.place, stage.function_place, pipeline.place),
+                    _python_location(stage, kind),
+                    _python_fix(stage, kind),
+                    _fraction_of_wait(facts, pipeline, seconds),
+                    also=(*stage.python_locations, stage.location, stage.function_location, pipeline.location),
                 )
                 yield finding, stage.label
-    if facts.wait_share < WAIT_SHARE or not is_waiting or not any(stage.is_users for stage in pipeline.stages):
+    if facts.wait_fraction < WAIT_FRACTION or not is_waiting or not any(stage.is_users for stage in pipeline.stages):
         return
     if not pipeline.is_prefetching:
         other = float((facts.steps.device + facts.steps.host)[facts.steady].sum())
         last = next(stage for stage in pipeline.stages if stage.is_users)
         finding = facts.finding(
-            Disease.MISSING_PREFETCH,
-            "nothing is prefetched: the loader rests while the step runs, and the step waits while the loader works",
+            Issue.MISSING_PREFETCH,
+            "nothing is prefetched: the loader is idle while the step runs, and the step waits while the loader works",
             f"last stage: {last.label}; waiting {duration(facts.wait_per_step)} in each step of "
             f"{duration(facts.steady_mean(facts.steps.seconds))}",
-            last.place,
-            "ds = ds.prefetch(tf.data.AUTOTUNE)  # last",
+            last.location,
+            fixes.prefetch(last.location),
             min(facts.wait_seconds, other),
-            also=(pipeline.place,),
+            also=(pipeline.location,),
         )
         yield finding, "prefetch"
     yield from _stage_problems(facts, pipeline)
 
 
-def _python_place(stage: Stage, kind: str) -> Place:
-    """The call of numpy_function itself where it was seen; else the transformation, else its function."""
-    if stage.python_places and kind != "generator":
-        return stage.python_places[0]
-    return stage.place if stage.place != UNKNOWN else stage.function_place
+def _python_fix(stage: DatasetStage, kind: str) -> str:
+    return fixes.GENERATOR_TO_DATASET if kind == "generator" else fixes.native_map(stage.function_location.function)
+
+
+def _python_location(stage: DatasetStage, kind: str) -> SourceLocation:
+    """The call of numpy_function itself where it was seen; otherwise the transformation, or its function."""
+    if stage.python_locations and kind != "generator":
+        return stage.python_locations[0]
+    return stage.location if stage.location != UNKNOWN else stage.function_location
 
 
 def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Finding, str]]:
     cores = os.cpu_count() or 1
     least = 0.1 * facts.steady_mean(facts.steps.seconds) if pipeline.has_model else 0.0
     for time in (time for time in _costly_maps(pipeline) if time.seconds_per_batch >= least):
-        gain = _share_of_wait(facts, pipeline, time.seconds_per_batch)
+        gain = _fraction_of_wait(facts, pipeline, time.seconds_per_batch)
         if not time.runs_parallel and cores > 1:
             finding = facts.finding(
-                Disease.MISSING_PARALLEL_MAP,
+                Issue.MISSING_PARALLEL_MAP,
                 f"{time.name} runs on one thread",
                 f"{duration(time.seconds_per_batch)} for each batch of {duration(pipeline.loader_seconds_per_batch)}; "
                 f"{cores} cores",
-                time.stage.place,
-                ".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
+                time.stage.location,
+                fixes.parallel_map(time.stage.function_location.function, time.stage.location),
                 gain * (1 - 1 / cores),
-                also=(time.stage.function_place,),
+                also=(time.stage.function_location,),
             )
             yield finding, time.name
         if _could_be_cached(facts, pipeline, time):
-            passes = max(pipeline.passes, 2)
+            epochs = max(pipeline.epochs, 2)
             finding = facts.finding(
-                Disease.MISSING_CACHE,
-                f"{time.name} does the same work again in every pass over the data",
-                f"{pipeline.passes} passes over {pipeline.cardinality if pipeline.cardinality > 0 else 'the same'} elements; "
-                f"{duration(time.seconds_per_batch)} for each batch; no random numbers in it",
-                time.stage.place,
-                ".map(...).cache()  # before shuffle, batch and anything random",
-                gain * (passes - 1) / passes,
-                also=(time.stage.function_place,),
+                Issue.MISSING_CACHE,
+                f"{time.name} does the same work again in every epoch",
+                f"{pipeline.epochs} epochs over {pipeline.cardinality if pipeline.cardinality > 0 else 'the same'} elements; "
+                f"{duration(time.seconds_per_batch)} for each batch; no random indices in it",
+                time.stage.location,
+                fixes.cached_map(time.stage.function_location.function, time.stage.location),
+                gain * (epochs - 1) / epochs,
+                also=(time.stage.function_location,),
             )
             yield finding, time.name
 
@@ -153,49 +175,56 @@ def _could_be_cached(facts: Facts, pipeline: PipelineFacts, time: StageTime) -> 
     inner = stages[stages.index(time.stage) + 1 :]
     if any(stage.python or stage.is_random for stage in inner):
         return False
-    if pipeline.passes < 2 and not pipeline.repeats:
+    if pipeline.epochs < 2 and not pipeline.repeats:
         return False
     fetched = max((step.fetched_bytes for step in facts.recording.fit_steps), default=0)
     size = fetched * max(pipeline.cardinality, 0)
-    return size < 0.25 * psutil.virtual_memory().total
+    return size < 0.25 * _memory_bytes()
 
 
-def _share_of_wait(facts: Facts, pipeline: PipelineFacts, seconds: float) -> float:
+def _memory_bytes() -> float:
+    """Memory of this machine; without a limit where the system does not report it."""
+    if not hasattr(os, "sysconf"):
+        return float("inf")
+    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+
+
+def _fraction_of_wait(facts: Facts, pipeline: PipelineFacts, seconds: float) -> float:
     """The part of the waiting that a stage can be blamed for: at most all of it."""
     if seconds <= 0 or pipeline.loader_seconds_per_batch <= 0:
         return facts.wait_seconds
     return facts.wait_seconds * min(seconds / pipeline.loader_seconds_per_batch, 1.0)
 
 
-def _slow_stage(facts: Facts, slowest: StageTime, share: float) -> Finding:
+def _slow_stage(facts: Facts, slowest: StageTime, fraction: float) -> Finding:
     return facts.finding(
-        Disease.SLOW_STAGE,
-        f"{slowest.name} is {percent(share)} of the loader's work, and the step waits for it",
+        Issue.SLOW_STAGE,
+        f"{slowest.name} is {percent(fraction)} of the loader's work, and the step waits for it",
         f"{duration(slowest.seconds_per_batch)} for each batch"
         + (", on several threads already" if slowest.runs_parallel else ", on one thread"),
-        slowest.stage.place,
-        "do less in it: prepare its result once and store it, or batch before it",
-        facts.wait_seconds * share,
-        also=(slowest.stage.function_place,),
+        slowest.stage.location,
+        fixes.prepare_once(slowest.stage.location),
+        facts.wait_seconds * fraction,
+        also=(slowest.stage.function_location,),
     )
 
 
 def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
-    """A plain Python generator in the loop itself: no dataset, but the step waits for it all the same."""
-    waited = facts.generator_share * float(facts.steps.host[facts.steady].sum())
-    share = waited / max(float(facts.steps.seconds[facts.steady].sum()), 1e-9)
-    if share < WAIT_SHARE or waited / facts.steady.sum() < LEAST_WAIT_SECONDS:
+    """A plain Python generator in the loop itself: no dataset, but the step waits for it."""
+    waited = facts.generator_fraction * float(facts.steps.host[facts.steady].sum())
+    fraction = waited / max(float(facts.steps.seconds[facts.steady].sum()), 1e-9)
+    if fraction < WAIT_FRACTION or waited / facts.steady.sum() < LEAST_WAIT_SECONDS:
         return
     consumers = [consumer for _, _, consumer in facts.recording.generator_samples]
-    numbers = [number for _, number, _ in facts.recording.generator_samples]
-    busiest = facts.recording.lines[max(set(numbers), key=numbers.count)]
+    indices = [index for _, index, _ in facts.recording.generator_samples]
+    busiest = facts.recording.lines[max(set(indices), key=indices.count)]
     yield facts.finding(
-        Disease.INPUT_BOUND,
-        f"the step waits for a Python generator for {percent(share)} of the time: nothing is loaded while it runs",
+        Issue.INPUT_BOUND,
+        f"the step waits for a Python generator for {percent(fraction)} of the time: nothing is loaded while it runs",
         f"{duration(waited / facts.steady.sum())} of {duration(facts.steady_mean(facts.steps.seconds))} in each step; "
         f"mostly at {busiest}",
         max(set(consumers), key=consumers.count),
-        "make it a tf.data pipeline with map(..., num_parallel_calls=tf.data.AUTOTUNE) and prefetch(tf.data.AUTOTUNE)",
+        fixes.GENERATOR_TO_DATASET,
         waited,
         also=(busiest,),
     )
@@ -207,11 +236,11 @@ def _input_bound(facts: Facts) -> Finding:
     if slowest is not None:
         evidence += f"; slowest stage {slowest.name}, {duration(slowest.seconds_per_batch)} for each batch"
     return facts.finding(
-        Disease.INPUT_BOUND,
-        f"the step waits for its data for {percent(facts.wait_share)} of the time",
+        Issue.INPUT_BOUND,
+        f"the step waits for its data for {percent(facts.wait_fraction)} of the time",
         evidence,
-        facts.pipelines[0].place if facts.pipelines else facts.steps.place,
-        "make the loader faster or let it work ahead: see the findings about its stages",
+        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
+        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
         facts.wait_seconds,
-        also=(slowest.stage.place,) if slowest is not None else (),
+        also=(slowest.stage.location,) if slowest is not None else (),
     )

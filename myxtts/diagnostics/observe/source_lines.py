@@ -1,8 +1,9 @@
-"""Where in the user's code something happens: file and line of the first frame that is neither a library's nor ours."""
+"""Where in the user's code something happens: file and line of the nearest frame outside libraries and this diagnosis."""
 
 from __future__ import annotations
 
 import functools
+import linecache
 import os
 import sys
 import sysconfig
@@ -17,12 +18,13 @@ _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os
 _FRAMEWORKS = tuple(
     folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("tensorflow", "keras", "tf_keras", "numpy")
 )
+_KERAS = tuple(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("keras", "tf_keras"))
 _MOST_FRAMES = 200
 _AUTOGRAPH = "__autograph_generated_file"
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourceLocation:
     """A line of source code."""
 
     file: str
@@ -35,8 +37,8 @@ class Place:
         return f"{short_path(self.file)}:{self.line}"
 
 
-UNKNOWN = Place("", 0)
-"""Where nothing of the user's is on the stack."""
+UNKNOWN = SourceLocation("", 0)
+"""No line of the user's code is on the stack."""
 
 
 def short_path(path: str) -> str:
@@ -55,6 +57,12 @@ def is_framework(file: str) -> bool:
 
 
 @functools.cache
+def is_keras(file: str) -> bool:
+    """Keras 3, Keras 2 or tf_keras."""
+    return any(folder in file for folder in _KERAS)
+
+
+@functools.cache
 def is_user_code(file: str) -> bool:
     """Neither a framework, nor Python's own library, nor an installed package."""
     return not (
@@ -65,7 +73,7 @@ def is_user_code(file: str) -> bool:
     )
 
 
-def place_of(frame: FrameType | None) -> Place:
+def location_of(frame: FrameType | None) -> SourceLocation:
     """The nearest user frame from `frame` outwards; if there is none, the nearest one outside the frameworks."""
     fallback = None
     for _ in range(_MOST_FRAMES):
@@ -73,20 +81,24 @@ def place_of(frame: FrameType | None) -> Place:
             break
         file = frame.f_code.co_filename
         if is_user_code(file):
-            code = frame.f_code
-            inside = 0 if code.co_name == "<module>" else code.co_firstlineno
-            return Place(file, frame.f_lineno, code.co_name, inside)
+            return _line_of(frame.f_code, frame.f_lineno)
         if _AUTOGRAPH in file:
             original = _before_autograph(file, frame.f_lineno)
             if original is not None and is_user_code(original.file):
                 return original
         if fallback is None and not is_framework(file) and not file.startswith(_LIBRARY_FOLDERS):
-            fallback = Place(file, frame.f_lineno, frame.f_code.co_name)
+            fallback = SourceLocation(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return fallback or UNKNOWN
 
 
-def _before_autograph(file: str, line: int) -> Place | None:
+@functools.lru_cache(maxsize=4096)
+def _line_of(code: CodeType, line: int) -> SourceLocation:
+    inside = 0 if code.co_name == "<module>" else code.co_firstlineno
+    return SourceLocation(code.co_filename, line, code.co_name, inside)
+
+
+def _before_autograph(file: str, line: int) -> SourceLocation | None:
     """The user's line behind a line of AutoGraph's rewritten code; AutoGraph keeps a map for its error messages."""
     from tensorflow.python.autograph.impl import api
 
@@ -95,17 +107,37 @@ def _before_autograph(file: str, line: int) -> Place | None:
             if getattr(factory.module, "__file__", None) == file:
                 for generated, origin in factory.source_map.items():
                     if generated.lineno == line:
-                        return Place(origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+                        return SourceLocation(origin.loc.filename, origin.loc.lineno, origin.function_name or "")
     return None
 
 
-def caller_place() -> Place:
+def activity_of(frame: FrameType | None) -> str:
+    """What the frames inside the user's nearest line do for it: `import`, `keras` or `python`."""
+    activity = "python"
+    for _ in range(_MOST_FRAMES):
+        if frame is None or is_user_code(frame.f_code.co_filename):
+            break
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return "import"
+        if is_keras(file):
+            activity = "keras"
+        frame = frame.f_back
+    return activity
+
+
+def source_text(location: SourceLocation) -> str:
+    """The text of the line; empty if it cannot be read."""
+    return linecache.getline(location.file, location.line).strip()
+
+
+def caller_location() -> SourceLocation:
     """Where the user's code called into the framework that called us."""
-    return place_of(sys._getframe(1))
+    return location_of(sys._getframe(1))
 
 
 def is_called_by_framework(frame: FrameType | None) -> bool:
-    """Whether the caller, this diagnosis aside, is a framework: what Keras fetches for itself is not the user's doing."""
+    """Whether the caller, this diagnosis aside, is a framework: what Keras fetches for itself is not the user's code."""
     while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back
     return frame is not None and is_framework(frame.f_code.co_filename)
@@ -115,11 +147,11 @@ def is_called_by_keras(frame: FrameType | None) -> bool:
     """Whether the caller, this diagnosis aside, is Keras."""
     while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back
-    return frame is not None and f"{os.sep}keras{os.sep}" in frame.f_code.co_filename
+    return frame is not None and is_keras(frame.f_code.co_filename)
 
 
-def consumer_of_generator(frame: FrameType | None) -> Place | None:
-    """Where user code that runs inside one of the user's generators is iterated: `for batch in batches():`; else None."""
+def consumer_of_generator(frame: FrameType | None) -> SourceLocation | None:
+    """Where user code that runs inside one of the user's generators is iterated: `for batch in batches():`; otherwise None."""
     is_inside = False
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -127,10 +159,10 @@ def consumer_of_generator(frame: FrameType | None) -> Place | None:
         code = frame.f_code
         if is_user_code(code.co_filename):
             if is_inside and not code.co_flags & CO_GENERATOR:
-                return Place(code.co_filename, frame.f_lineno, code.co_name)
+                return SourceLocation(code.co_filename, frame.f_lineno, code.co_name)
             is_inside |= bool(code.co_flags & CO_GENERATOR)
         elif is_inside and is_framework(code.co_filename):
-            return None  # a framework asks the generator: its own figures tell of the waiting
+            return None  # a framework asks the generator: the time is counted as waiting for its data
         frame = frame.f_back
     return None
 
@@ -140,14 +172,14 @@ def is_made_by_keras(frame: FrameType | None) -> bool:
     while frame is not None:
         file = frame.f_code.co_filename
         if not (file.startswith(_OWN_FOLDER) or f"{os.sep}tensorflow{os.sep}" in file or _AUTOGRAPH in file):
-            return f"{os.sep}keras{os.sep}" in file
+            return is_keras(file)
         frame = frame.f_back
     return False
 
 
-def place_of_code(code: CodeType | None) -> Place:
+def location_of_code(code: CodeType | None) -> SourceLocation:
     """Where a function is defined: the line of its first decorator, or of `def`."""
-    return Place(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else UNKNOWN
+    return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else UNKNOWN
 
 
 def code_of(function: Any) -> CodeType | None:

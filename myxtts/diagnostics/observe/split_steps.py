@@ -1,8 +1,7 @@
-"""Cuts a recording into steps and splits each of them: waiting for data, host, device, tracing, compiling.
+"""Divides a recording into steps, and each step into waiting for data, host, device, tracing and compiling.
 
-In: a `Recording`. Out: a `StepTable`, arrays with one entry per step. What lies between two epochs belongs to no step.
 A step ends where the training ends one: a batch of `Model.fit`, a call of the function that updates the variables, an eager
-update, or a mark set by the user.
+update, or a mark set by the user. What lies between two epochs belongs to no step.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.diagnostics.observe.recording import FunctionCall, Recording
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, Place
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 FEWEST_STEPS = 3
 COLD_STEPS_AT_MOST = 3
@@ -24,7 +23,7 @@ class StepTable:
 
     kind: str
     """fit | train_on_batch | function | eager | marked | batches"""
-    place: Place
+    location: SourceLocation
     """Where the loop calls its step."""
     name: str
     start: np.ndarray
@@ -33,13 +32,15 @@ class StepTable:
     device: np.ndarray
     trace: np.ndarray
     compile: np.ndarray
+    graph_python: np.ndarray
+    """Python functions that the compiled step calls: the device waits for them."""
     own: np.ndarray
     """Time of the diagnosis itself; in none of the others."""
     is_cold: np.ndarray
     is_epoch_start: np.ndarray
     eager_ops: np.ndarray
     batch: np.ndarray
-    """Number of the batch's signature; -1 where it is unknown."""
+    """Index of the batch's signature; -1 where it is unknown."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -52,7 +53,8 @@ class StepTable:
     @property
     def host(self) -> np.ndarray:
         """What is left: Python between the calls, single operations, callbacks."""
-        return np.maximum(self.seconds - self.wait - self.device - self.trace - self.compile, 0.0)
+        others = self.wait + self.device + self.trace + self.compile + self.graph_python
+        return np.maximum(self.seconds - others, 0.0)
 
     @property
     def is_steady(self) -> np.ndarray:
@@ -60,7 +62,7 @@ class StepTable:
         return ~self.is_cold & (self.trace == 0) & (self.compile == 0)
 
     def window_of(self, times: np.ndarray) -> np.ndarray:
-        """Number of the step in which each moment lies; -1 outside of all."""
+        """Index of the step in which each moment lies; -1 outside of all."""
         if len(self) == 0:
             return np.full(len(times), -1)
         index = np.searchsorted(self.start, times, side="right") - 1
@@ -73,12 +75,12 @@ def cut_steps(recording: Recording) -> StepTable | None:
     delimiters = _delimiters(recording)
     if delimiters is None:
         return None
-    kind, name, place, windows = delimiters
+    kind, name, location, windows = delimiters
     start, end = np.array([window[0] for window in windows]), np.array([window[1] for window in windows])
     epoch_starts = np.array([window[2] for window in windows], bool)
     empty = np.zeros(len(start))
     table = StepTable(
-        kind, place, name, start, end, *(empty.copy() for _ in range(5)),
+        kind, location, name, start, end, *(empty.copy() for _ in range(6)),
         is_cold=np.zeros(len(start), bool), is_epoch_start=epoch_starts, eager_ops=empty.copy(),
         batch=np.full(len(start), -1),
     )  # fmt: skip
@@ -99,6 +101,11 @@ def _fill(table: StepTable, recording: Recording) -> None:
     _add(table.compile, index, compiling)
     _add(table.wait, index, in_graph_wait)
     _add(table.device, index, np.maximum(whole - in_graph_wait - compiling - excess, 0.0))
+    inside = recording.python_in_graphs
+    step_of = table.window_of(np.array([event.start for event in inside]))
+    _add(table.graph_python, step_of, np.array([event.end - event.start for event in inside]))
+    np.minimum(table.graph_python, table.device, out=table.graph_python)  # parallel calls overlap
+    table.device[:] -= table.graph_python
     if table.kind != "fit":
         _set(table.batch, index, np.array([call.signature for call in calls]))
     fetches = recording.fetches
@@ -110,12 +117,15 @@ def _fill(table: StepTable, recording: Recording) -> None:
         _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
     index = table.window_of(np.array([span[0] for span in recording.own_spans]))
     _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
-    index = table.window_of(np.array(recording.eager_op_times))
+    starts = np.array(recording.operation_starts)
+    index = table.window_of(starts)
     _add(table.eager_ops, index, np.ones(len(index)))
+    if table.kind == "eager":
+        _add(table.device, index, np.array(recording.operation_ends) - starts)
     if table.kind == "fit" and not fetches:
-        numbers: dict[int, int] = {}
+        indices: dict[int, int] = {}
         for step, record in enumerate(recording.fit_steps[: len(table)]):
-            table.batch[step] = numbers.setdefault(record.fetched_bytes, len(numbers))
+            table.batch[step] = indices.setdefault(record.fetched_bytes, len(indices))
 
 
 def _add(target: np.ndarray, index: np.ndarray, amounts: np.ndarray) -> None:
@@ -138,10 +148,10 @@ def trace_seconds(recording: Recording) -> np.ndarray:
     for code, durations in by_code.items():
         usual[code] = float(np.median(durations))
     seconds = np.zeros(len(recording.calls))
-    for number, call in enumerate(recording.calls):
+    for index, call in enumerate(recording.calls):
         if call.new_traces:
             ordinary = usual.get(_code(recording, call), 0.0)
-            seconds[number] = max(call.end - call.start - call.compile_seconds - call.wait_seconds - ordinary, 0.0)
+            seconds[index] = max(call.end - call.start - call.compile_seconds - call.wait_seconds - ordinary, 0.0)
     return seconds
 
 
@@ -150,35 +160,35 @@ def _code(recording: Recording, call: FunctionCall) -> tuple:
     return record.definition.file, record.definition.line, record.name
 
 
-def _delimiters(recording: Recording) -> tuple[str, str, Place, list[tuple[float, float, bool]]] | None:
+def _delimiters(recording: Recording) -> tuple[str, str, SourceLocation, list[tuple[float, float, bool]]] | None:
     if len(recording.marked_steps) >= FEWEST_STEPS:
-        windows = [(start, end, False) for start, _, _, end in recording.marked_steps]
+        windows = [(start, end, False) for start, end in recording.marked_steps]
         return "marked", "step", UNKNOWN, windows
     if len(recording.fit_steps) >= FEWEST_STEPS:
         windows = [(step.begin, step.end, step.epoch_start) for step in recording.fit_steps]
-        place = recording.fit_places[0] if recording.fit_places else UNKNOWN
-        return "fit", "Model.fit", place, windows
+        location = recording.fit_locations[0] if recording.fit_locations else UNKNOWN
+        return "fit", "Model.fit", location, windows
     if len(recording.train_on_batch) >= FEWEST_STEPS:
         spans = recording.train_on_batch
         windows = _between([(span.start, span.end) for span in spans], recording)
-        return "train_on_batch", "train_on_batch", spans[0].place, windows
+        return "train_on_batch", "train_on_batch", spans[0].location, windows
     calls = _step_calls(recording)
     eager = recording.updates or recording.gradients  # a hand-written update is seen by its gradient
     if len(eager) >= max(FEWEST_STEPS, len(calls)):
-        places = [span.place for span in eager]
-        most = max(set(places), key=places.count)
-        ends = [(span.start, span.end) for span in eager if span.place == most]
+        locations = [span.location for span in eager]
+        most = max(set(locations), key=locations.count)
+        ends = [(span.start, span.end) for span in eager if span.location == most]
         return "eager", eager[0].label, most, _between(ends, recording)
     if len(calls) >= FEWEST_STEPS:
         record = recording.functions[calls[0].function]
-        place = record.call_places[0] if record.call_places else record.definition
-        return "function", record.name, place, _between([(call.start, call.end) for call in calls], recording)
+        location = record.call_locations[0] if record.call_locations else record.definition
+        return "function", record.name, location, _between([(call.start, call.end) for call in calls], recording)
     fetched = [(fetch.start, fetch.end) for fetch in recording.fetches if fetch.signature >= 0]
     if len(fetched) >= FEWEST_STEPS:
         return (
             "batches",
             "next(batch)",
-            recording.iterators[recording.fetches[0].iterator].place,
+            recording.iterators[recording.fetches[0].iterator].location,
             _after(fetched, recording),
         )
     return None
@@ -201,23 +211,23 @@ def _step_calls(recording: Recording) -> list[FunctionCall]:
 
 
 def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
-    """A step reaches from the end of the one before to its own end; after a new pass over data, from the start of that pass."""
-    passes = np.array([iterator.created_at for iterator in recording.iterators])
-    newest = np.searchsorted(passes, [start for start, _ in spans], side="right") - 1
-    begins_pass = np.diff(newest, prepend=-2) > 0
-    if begins_pass.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
-        begins_pass[:] = False
+    """A step lasts from the end of the one before to its own end; in a new epoch, from the creation of its iterator."""
+    iterators = np.array([iterator.created_at for iterator in recording.iterators])
+    newest = np.searchsorted(iterators, [start for start, _ in spans], side="right") - 1
+    begins_epoch = np.diff(newest, prepend=-2) > 0
+    if begins_epoch.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
+        begins_epoch[:] = False
     windows, previous = [], None
-    for number, (start, end) in enumerate(spans):
+    for index, (start, end) in enumerate(spans):
         begin, is_first = (start, True) if previous is None else (previous, False)
-        if begins_pass[number] and newest[number] >= 0:
-            begin, is_first = max(float(passes[newest[number]]), previous or 0.0), True
+        if begins_epoch[index] and newest[index] >= 0:
+            begin, is_first = max(float(iterators[newest[index]]), previous or 0.0), True
         windows.append((min(begin, start), end, is_first))
         previous = end
     return windows
 
 
 def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
-    """A step reaches from the start of one fetch to the start of the next."""
+    """A step lasts from the start of one fetch to the start of the next."""
     starts = [start for start, _ in spans] + [max(spans[-1][1], recording.ended_at)]
-    return [(starts[number], starts[number + 1], number == 0) for number in range(len(spans))]
+    return [(starts[index], starts[index + 1], index == 0) for index in range(len(spans))]

@@ -1,21 +1,16 @@
-"""Why functions were traced or compiled more than once: which argument changed, or that the function itself was a new one.
-
-In: a `Recording`. Out: one `TracedCode` per function in the source, with its causes counted. Nothing is judged here.
-"""
+"""Why functions were traced or compiled more than once: which argument changed, or that the function itself was a new one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
-from myxtts.diagnostics.observe.source_lines import Place
+from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.diagnostics.observe.split_steps import trace_seconds
-from myxtts.runtime.signatures import Change, Signature, changes_between, nearest_signature
+from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
-_RARE_SHARE = 0.15
+_RARE_FRACTION = 0.15
 
 
 @dataclass
@@ -26,13 +21,13 @@ class Cause:
     """shape | dtype | value | object | absent | unseen"""
     moments: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    examples: list[Change] = field(default_factory=list)
+    examples: list[ArgumentChange] = field(default_factory=list)
     arguments: Counter = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
 class Remainder:
-    """A trace for the last, smaller batch of a pass."""
+    """A trace for the last, smaller batch of an epoch."""
 
     argument: str
     usual: str
@@ -46,8 +41,8 @@ class TracedCode:
     """All `tf.function` objects made from one piece of source code."""
 
     name: str
-    definition: Place
-    creation: Place
+    definition: SourceLocation
+    creation: SourceLocation
     is_user: bool
     is_jit: bool
     functions: int = 0
@@ -66,7 +61,8 @@ class TracedCode:
     recompiled_seconds: float = 0.0
     recompiled_signatures: list[Signature] = field(default_factory=list)
     remainder: Remainder | None = None
-    call_place: Place | None = None
+    argument_names: tuple[str, ...] = ()
+    call_location: SourceLocation | None = None
     signatures_called: int = 0
 
 
@@ -79,15 +75,16 @@ def explain_traces(recording: Recording) -> list[TracedCode]:
     codes: dict[tuple, TracedCode] = {}
     seen: dict[tuple, set[Signature]] = {}
     for record in recording.functions:
-        calls = calls_of.get(record.number)
+        calls = calls_of.get(record.index)
         if not calls:
             continue
         key = (record.definition.file, record.definition.line, record.name)
         code = codes.get(key)
         if code is None:
             code = codes[key] = TracedCode(
-                record.name, record.definition, record.creation, record.is_user, record.is_jit
-            )
+                record.name, record.definition, record.creation, record.is_user, record.is_jit,
+                argument_names=record.argument_names,
+            )  # fmt: skip
         _count(code, record, calls)
         _explain(code, record, calls, seen.setdefault(key, set()))
     return sorted(codes.values(), key=lambda code: -(code.trace_seconds + code.compile_seconds))
@@ -102,8 +99,8 @@ def _count(code: TracedCode, record: FunctionRecord, calls: list[tuple[FunctionC
     code.compilations += sum(call.compilations for call, _ in calls)
     code.compile_seconds += sum(call.compile_seconds for call, _ in calls)
     code.signatures_called += len(record.signatures)
-    if code.call_place is None and record.call_places:
-        code.call_place = record.call_places[0]
+    if code.call_location is None and record.call_locations:
+        code.call_location = record.call_locations[0]
 
 
 def _explain(
@@ -111,17 +108,17 @@ def _explain(
 ) -> None:
     earlier: list[Signature] = []
     traced = [(call, seconds) for call, seconds in calls if call.new_traces]
-    for number, ((call, seconds), signature) in enumerate(zip(traced, record.traced_signatures, strict=False)):
+    for index, ((call, seconds), signature) in enumerate(zip(traced, record.traced_signatures, strict=False)):
         cost = seconds + call.compile_seconds
-        if number == 0:
+        if index == 0:
             shape_only = _without_objects(signature)
             if shape_only in seen:
                 code.repeated_moments.append(call.start)
                 code.repeated_seconds += cost
             seen.add(shape_only)
         else:
-            nearest = nearest_signature(signature, earlier)
-            changes = changes_between(nearest, signature, record.traced_names[number])
+            nearest = nearest_signature(signature, earlier) or signature
+            changes = changes_between(nearest, signature, record.traced_names[index])
             kinds = sorted({change.kind for change in changes}) or ["unseen"]
             for kind in kinds:  # each of them alone would have caused the trace
                 cause = code.causes.setdefault(kind, Cause(kind))
@@ -133,9 +130,9 @@ def _explain(
                         if len(cause.examples) < 5:
                             cause.examples.append(change)
             if _is_smaller_batch(nearest, signature):
-                number_of_signature = record.number_of(signature)
-                rare = sum(other.signature == number_of_signature for other, _ in calls)
-                if rare <= _RARE_SHARE * len(calls):
+                signature_index = record.index_of(signature)
+                rare = sum(other.signature == signature_index for other, _ in calls)
+                if rare <= _RARE_FRACTION * len(calls):
                     first = changes[0]
                     code.remainder = Remainder(first.argument, first.old, first.new, cost, rare)
         earlier.append(signature)
@@ -166,8 +163,3 @@ def _is_smaller_batch(usual: Signature, signature: Signature) -> bool:
 def _without_objects(signature: Signature) -> Signature:
     """New function objects often come with new arguments of the same type: those do not make a signature different."""
     return tuple(("object", entry[1]) if entry[0] == "object" else entry for entry in signature)
-
-
-def share_after(moments: list[float], middle: float) -> int:
-    """How many of the moments lie after `middle`."""
-    return int(np.sum(np.array(moments) > middle)) if moments else 0

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from myxtts.diagnostics.observe.issues import Disease
+from myxtts.diagnostics.observe.issues import Issue
 
 FOLDER = Path(__file__).parent
 CASES = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))["cases"]
-SLUGS = {disease.value for disease in Disease}
+SLUGS = {issue.value for issue in Issue}
 
 
 def test_every_script_is_described_and_every_description_has_its_script():

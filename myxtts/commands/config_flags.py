@@ -1,0 +1,206 @@
+"""Flags that set fields of the configuration, for every command that takes them.
+
+`FLAGS` names the field of each flag; type, choices, default and help are taken from `myxtts.config.config`. A parsed flag is
+stored under the dotted name of its field (`data.batch_size`), so that `config_of` can collect all flags that were given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from myxtts.config.config import SECTIONS, XTTSConfig, field_descriptions
+from myxtts.config.load import load_config
+from myxtts.errors import ConfigError, TextError
+from myxtts.text.languages import resolve_language
+
+FLAGS = {
+    "--train-data": "data.train_data",
+    "--val-data": "data.val_data",
+    "--language": "data.language",
+    "--text-symbols": "data.text_symbols",
+    "--lexicon": "data.lexicon",
+    "--sample-rate": "data.sample_rate",
+    "--n-mels": "data.n_mels",
+    "--hop-length": "data.hop_length",
+    "--min-seconds": "data.min_seconds",
+    "--max-seconds": "data.max_seconds",
+    "--max-text-length": "data.max_text_length",
+    "--max-mel-frames": "data.max_mel_frames",
+    "--cache-dir": "data.cache_dir",
+    "--num-workers": "data.num_workers",
+    "--batch-size": "data.batch_size",
+    "--plan": "data.plan",
+    "--prefetch-buffer-size": "data.prefetch_buffer_size",
+    "--preprocessing-mode": "data.preprocessing_mode",
+    "--model-size": "model.size",
+    "--checkpoint-dir": "training.checkpoint_dir",
+    "--epochs": "training.epochs",
+    "--max-steps": "training.max_steps",
+    "--max-minutes": "training.max_minutes",
+    "--optimization-level": "training.optimization_level",
+    "--lr": "training.learning_rate",
+    "--grad-accum": "training.gradient_accumulation_steps",
+    "--seed": "training.seed",
+    "--device": "training.device",
+    "--init-from": "training.init_from",
+    "--evaluation-interval": "training.evaluation_interval",
+    "--tensorboard-log-dir": "training.tensorboard_log_dir",
+}
+"""Flag → field that it sets."""
+CORPUS_FLAGS = (
+    "--val-data", "--language", "--text-symbols", "--lexicon", "--sample-rate", "--n-mels", "--hop-length", "--min-seconds",
+    "--max-seconds", "--max-text-length", "--max-mel-frames", "--cache-dir", "--num-workers",
+)  # fmt: skip
+"""Flags of `prepare`, `verify` and `stats`."""
+_ONLY_CORPUS = ("--text-symbols", "--lexicon", "--n-mels", "--hop-length", "--min-seconds", "--max-seconds")
+TRAINING_FLAGS = tuple(flag for flag in FLAGS if flag not in _ONLY_CORPUS)
+"""Flags of `train`, `config`, `diagnose` and `benchmark`."""
+SWITCHES = {
+    "--disable-tf-native-loading": ("data.use_tf_native_loading", False, "load clips one at a time in Python: slow"),
+    "--disable-gpu-prefetch": ("data.prefetch_to_gpu", False, "copy a batch to the device only when the step needs it"),
+    "--disable-cpu-gpu-overlap": ("data.optimize_cpu_gpu_overlap", False, "no separate threads for the loader"),
+    "--enable-eager-debug": ("training.enable_eager_debug", True, "eager steps with numeric checks: slow"),
+    "--enable-evaluation": ("training.enable_evaluation", True, "evaluate the voice during training"),
+    "--deterministic": ("training.deterministic", True, "bit-identical losses on the same machine"),
+    "--auto-tune": (
+        "data.auto_tune_performance",
+        True,
+        "measure the best loader settings at the start, and with --batch-size auto the best batch size",
+    ),
+}
+"""Switch → field, value that it sets, help. Switches of the same commands as `TRAINING_FLAGS`."""
+
+
+def add_training_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--config`, `TRAINING_FLAGS`, `SWITCHES` and the flags for static shapes."""
+    _add_flags(parser, TRAINING_FLAGS)
+    for switch, (field, value, help_line) in SWITCHES.items():
+        parser.add_argument(switch, dest=field, action="store_const", const=value, help=help_line)
+    shapes = parser.add_mutually_exclusive_group()
+    shapes.add_argument(
+        "--enable-static-shapes",
+        "--pad-to-fixed-length",
+        dest="fixed_shapes",
+        action="store_true",
+        help="one clip per row, exactly max-text-length symbols and max-mel-frames frames (plan fixed)",
+    )
+    shapes.add_argument(
+        "--disable-static-shapes",
+        dest="dynamic_shapes",
+        action="store_true",
+        help="pad to the longest clip of each batch (plan dynamic)",
+    )
+
+
+def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of recordings, `--config` and `CORPUS_FLAGS`."""
+    parser.add_argument(
+        "data.train_data", metavar="DATA", nargs="?", help="folder of recordings (default: the bundled prompts)"
+    )
+    _add_flags(parser, CORPUS_FLAGS)
+
+
+def config_of(arguments: argparse.Namespace) -> XTTSConfig:
+    """The configuration that the file and the flags give; flags win. Language names become codes."""
+    config = load_config(arguments.config, overrides_of(arguments))
+    if config.data.language is None:
+        return config
+    try:
+        code = resolve_language(config.data.language)
+    except TextError as error:
+        raise ConfigError(f"data.language in {arguments.config or 'the configuration'}: {error}") from None
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, language=code))
+
+
+def overrides_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The configuration fields that were given as flags, by dotted name."""
+    given = {name: value for name, value in vars(arguments).items() if "." in name and value is not None}
+    return given | (_plan_of(arguments) if "fixed_shapes" in arguments else {})
+
+
+def language_code(name: str) -> str:
+    """The code of a language given by code or name; argparse prints what is wrong with it."""
+    try:
+        return resolve_language(name)
+    except TextError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The plan of the shape flags, which win over the file and must not contradict each other."""
+    plan = vars(arguments)["data.plan"]
+    requested = {"fixed": arguments.fixed_shapes, "dynamic": arguments.dynamic_shapes, plan: plan is not None}
+    plans = [name for name, is_requested in requested.items() if is_requested]
+    if len(plans) > 1:
+        raise ConfigError(
+            f"The flags ask for two plans: {' and '.join(plans)}. --enable-static-shapes is --plan fixed, "
+            "--disable-static-shapes is --plan dynamic. Give one of them."
+        )
+    return {"data.plan": plans[0], "data.pad_to_fixed_length": plans[0] == "fixed"} if plans else {}
+
+
+def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str]) -> None:
+    parser.add_argument("--config", metavar="FILE", help="YAML file such as configs/config.yaml; flags win over it")
+    descriptions, annotations, defaults = {}, {}, {}
+    for section, section_type in SECTIONS.items():
+        annotations[section] = typing.get_type_hints(section_type, include_extras=True)
+        descriptions[section] = field_descriptions(section)
+        defaults[section] = {field.name: field.default for field in dataclasses.fields(section_type)}
+    for flag in flags:
+        section, _, field = FLAGS[flag].partition(".")
+        convert, choices = _parsing_of(annotations[section][field])
+        parser.add_argument(
+            flag,
+            dest=FLAGS[flag],
+            metavar=None if choices else flag.removeprefix("--").replace("-", "_").upper(),
+            type=language_code if FLAGS[flag] == "data.language" else convert,
+            choices=choices,
+            help=_help_of(descriptions[section][field], defaults[section][field]),
+        )
+
+
+def _parsing_of(annotation: Any) -> tuple[Callable[[str], Any], tuple[str, ...] | None]:
+    """How argparse converts the text of a flag, and the choices if there are only some."""
+    words, kinds = _alternatives(annotation)
+    if int in kinds and "auto" in words:
+        return _int_or_auto, None
+    return (kinds[0], None) if kinds else (str, words)
+
+
+def _alternatives(annotation: Any) -> tuple[tuple[str, ...], tuple[type, ...]]:
+    """The words and the types of a union such as `Literal["auto"] | Annotated[int, …] | None`."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Literal:
+        return typing.get_args(annotation), ()
+    if origin is typing.Annotated:
+        return _alternatives(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        parts = [_alternatives(part) for part in typing.get_args(annotation)]
+        return tuple(word for words, _ in parts for word in words), tuple(kind for _, kinds in parts for kind in kinds)
+    return (), () if annotation is type(None) else (annotation,)
+
+
+def _int_or_auto(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number or auto, received {text!r}") from None
+
+
+def _help_of(description: str, default: Any) -> str:
+    """The first sentence of a field's description, and its default: the value, or the sentence that explains null or auto."""
+    first, *others = re.split(r"\.\s+(?=[A-Z0-9])", description.rstrip("."))
+    if default in (None, "auto"):
+        word = "Null: " if default is None else "Auto: "
+        default = next((other.removeprefix(word) for other in others if other.startswith(word)), default)
+    line = first[0].lower() + first[1:] if first[1:2].islower() else first
+    line = line if default is None else f"{line} (default: {default})"
+    return re.sub(r" \(docs/[^)]*\)", "", line).replace("%", "%%")

@@ -1,0 +1,228 @@
+"""Rules about the whole run: epoch starts, predict in a loop, callbacks, checkpoints, Python inside and between the steps."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from myxtts.diagnostics.observe import fixes
+from myxtts.diagnostics.observe.account import Part
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
+from myxtts.diagnostics.observe.recording import TimedEvent
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
+
+LARGE_FRACTION = 0.1
+"""Of the training's time: from here on a part other than the steps is reported."""
+LARGE_PYTHON_FRACTION = 0.2
+FEWEST_EPOCHS = 3
+LEAST_EPOCH_START_SECONDS = 0.1
+"""Of a pipeline that the user made; what Keras needs for arrays is its own, and reported from three times as much on."""
+FEWEST_PREDICTIONS = 5
+MOST_BATCHES_OF_A_PREDICTION = 2
+
+
+def find_python_in_step(facts: Facts) -> Iterator[Finding]:
+    """Python functions that the compiled step calls, and `tf.print` in it."""
+    events = facts.recording.python_in_graphs
+    seconds = facts.account.seconds(Part.GRAPH_PYTHON)
+    if events and seconds >= 0.01 * facts.total_seconds:
+        spent = _by_location(events)
+        location = next(iter(spent))
+        kinds = " and ".join(f"tf.{kind}" for kind in sorted({event.label for event in events}))
+        yield facts.finding(
+            Issue.PYTHON_IN_STEP,
+            f"the compiled step calls Python ({kinds}) for {percent(seconds / facts.total_seconds)} of the time",
+            f"{len(events)} calls, {duration(seconds)}; the device waits for each of them",
+            location,
+            fixes.native_step(location.function),
+            seconds,
+            also=(facts.steps.location,),
+            locations=tuple(spent),
+        )
+    prints = facts.recording.graph_prints
+    if prints:
+        calls = len(facts.steps)
+        each = sum(_print_seconds(label) for label in {event.label for event in prints})
+        places = tuple(dict.fromkeys(event.location for event in prints))
+        yield facts.finding(
+            Issue.PYTHON_IN_STEP,
+            "the compiled step prints with tf.print, which runs on the host",
+            f"{calls} steps; printing the same tensors to nowhere takes {duration(each)} each here, a terminal takes longer",
+            places[0],
+            fixes.PRINT_OUTSIDE,
+            each * calls,
+            locations=places,
+        )
+
+
+def _print_seconds(label: str) -> float:
+    """What one `tf.print` of such tensors costs here, measured on zeros and written to no terminal."""
+    import time
+
+    import tensorflow as tf
+
+    tensors = []
+    for part in label.split("), ") if label else []:
+        dtype, _, shape = part.partition(" ")
+        sizes = [int(size) for size in shape.strip("()").split(",") if size.strip().isdigit()]
+        tensors.append(tf.zeros(sizes, tf.dtypes.as_dtype(dtype)) if dtype != "string" else tf.fill(sizes, ""))
+    start = time.perf_counter()
+    for _ in range(20):
+        tf.print(*tensors, output_stream="file:///dev/null")
+    return (time.perf_counter() - start) / 20
+
+
+def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
+    """Time between two epochs until the first batch is there."""
+    seconds = facts.account.typical_seconds(Part.EPOCH_STARTS)
+    starts = np.flatnonzero(facts.steps.is_epoch_start)
+    builds = [event for event in facts.recording.dataset_builds if event.start > facts.steps.start[0]]
+    again = {location: spent for location, spent in _counts(builds).items() if spent >= FEWEST_EPOCHS}
+    if seconds < LARGE_FRACTION * facts.total_seconds or len(starts) < FEWEST_EPOCHS:
+        return
+    is_made_by_keras = bool(facts.pipelines) and not any(stage.is_users for stage in facts.pipelines[0].stages)
+    least = LEAST_EPOCH_START_SECONDS * (3 if is_made_by_keras else 1)
+    if not again and (seconds < least * len(starts) or facts.wait_seconds > seconds):  # or every batch is slow
+        return
+    each = duration(seconds / len(starts))
+    evidence = (
+        f"{len(starts)} epochs, {each} each, {duration(seconds)} together; {percent(seconds / facts.total_seconds)}"
+    )
+    gain = seconds * (len(starts) - 1) / len(starts)
+    if again and sum(event.end - event.start for event in builds) > 0.1 * seconds:
+        location = max(again, key=lambda one: _by_location(builds)[one])
+        yield facts.finding(
+            Issue.DATASET_IN_LOOP,
+            "the dataset is built again for every epoch, and its functions are traced again",
+            f"{evidence} of the training; {len(builds)} functions of datasets traced after the first step",
+            location,
+            fixes.dataset_once(location),
+            gain,
+            also=(facts.steps.location,),
+            locations=tuple(again),
+        )
+        return
+    pipeline = facts.pipelines[0] if facts.pipelines else None
+    shuffle = pipeline.stage_of("shuffle") if pipeline is not None else None
+    is_users = shuffle is not None and shuffle.is_users
+    location = shuffle.location if is_users and shuffle is not None else _users_location(facts)
+    yield facts.finding(
+        Issue.SLOW_EPOCH_START,
+        "every epoch begins with a long wait for its first batch" + (": a shuffle buffer fills" if is_users else ""),
+        f"{evidence} of the training",
+        location,
+        fixes.short_epoch_start(location, is_users),
+        gain,
+        also=(pipeline.location if pipeline is not None else UNKNOWN, facts.steps.location),
+    )
+
+
+def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
+    """`Model.predict` and `evaluate` on a batch or two: most of a call is its own preparation."""
+    recording = facts.recording
+    small = [
+        event
+        for event, batches in zip(recording.evaluations, recording.evaluation_batches, strict=True)
+        if batches <= MOST_BATCHES_OF_A_PREDICTION and event.location not in recording.fit_locations
+    ]
+    frequent = {location for location, count in _counts(small).items() if count >= FEWEST_PREDICTIONS}
+    events = [event for event in small if event.location in frequent]
+    seconds = sum(event.end - event.start for event in events)
+    if not events or seconds < LARGE_FRACTION * facts.total_seconds:
+        return
+    spent = _by_location(events)
+    location = next(iter(spent))
+    yield facts.finding(
+        Issue.PREDICT_IN_LOOP,
+        f"Model.{events[0].label} is called {len(events)} times on one or two batches; most of each call is its preparation",
+        f"{duration(seconds / len(events))} each, {duration(seconds)} together, "
+        f"{percent(seconds / facts.total_seconds)} of the training",
+        location,
+        fixes.call_the_model(location),
+        seconds,
+        locations=tuple(spent),
+    )
+
+
+def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
+    """Callbacks of `Model.fit`."""
+    seconds = facts.account.typical_seconds(Part.CALLBACKS)
+    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or not facts.recording.callbacks:
+        return
+    by_hook: dict[str, float] = defaultdict(float)
+    for event in facts.recording.callbacks:
+        by_hook[event.label] += event.end - event.start
+    slowest = max(by_hook, key=by_hook.__getitem__)
+    location = facts.account.location(Part.CALLBACKS)
+    is_per_step = len(facts.recording.callbacks) >= len(facts.steps) and seconds / len(facts.steps) < 1e-3
+    if is_per_step or location == UNKNOWN:  # Keras' own bookkeeping around very short steps
+        return
+    yield facts.finding(
+        Issue.SLOW_CALLBACK,
+        f"callbacks take {percent(seconds / facts.total_seconds)} of the time, most of it in {slowest}",
+        f"{duration(seconds)} in {len(facts.recording.callbacks)} calls",
+        location,
+        fixes.less_often(location),
+        seconds,
+        also=(facts.steps.location,),
+    )
+
+
+def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
+    """Saving."""
+    events = [event for event in facts.recording.checkpoints if event.start < facts.steps.end[-1]]
+    seconds = sum(event.end - event.start for event in events)
+    if seconds < LARGE_FRACTION * facts.total_seconds or len(events) < FEWEST_EPOCHS:
+        return
+    spent = _by_location(events)
+    location = next(iter(spent))
+    yield facts.finding(
+        Issue.SLOW_CHECKPOINT,
+        f"saving takes {percent(seconds / facts.total_seconds)} of the time",
+        f"{len(events)} times {events[0].label}, {duration(seconds / len(events))} each, "
+        f"every {len(facts.steps) / len(events):.0f} steps",
+        location,
+        fixes.less_often(location),
+        seconds,
+        locations=tuple(spent),
+    )
+
+
+def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
+    """Python that belongs to no step: between epochs, around `fit`."""
+    seconds = facts.account.typical_seconds(Part.BETWEEN)
+    location = facts.account.location(Part.BETWEEN)
+    is_repeated = int(facts.steps.is_epoch_start.sum()) >= FEWEST_EPOCHS
+    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN or not is_repeated:
+        return
+    yield facts.finding(
+        Issue.DEVICE_IDLE,
+        f"Python is busy between the epochs for {percent(seconds / facts.total_seconds)} of the time; the device is idle",
+        f"{duration(seconds)} of {duration(facts.total_seconds)}, most of it at this line",
+        location,
+        fixes.less_often(location),
+        seconds,
+        also=(facts.steps.location,),
+    )
+
+
+def _users_location(facts: Facts) -> SourceLocation:
+    """The line that iterates the pipeline, or that calls `fit`."""
+    if facts.pipelines and facts.pipelines[0].location != UNKNOWN:
+        return facts.pipelines[0].location
+    return facts.steps.location
+
+
+def _by_location(events: list[TimedEvent]) -> dict[SourceLocation, float]:
+    """Seconds of each line, most first."""
+    spent: dict[SourceLocation, float] = defaultdict(float)
+    for event in events:
+        spent[event.location] += event.end - event.start
+    return dict(sorted(spent.items(), key=lambda pair: -pair[1]))
+
+
+def _counts(events: list[TimedEvent]) -> Counter[SourceLocation]:
+    return Counter(event.location for event in events)

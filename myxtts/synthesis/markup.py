@@ -1,0 +1,168 @@
+"""Marks in a text that is to be spoken: pauses, phonemes, and a subset of SSML 1.1.
+
+In any text: `[pause:0.5s]`, `[pause:300ms]`, and `[[fəˈniːmz]]` for the voice's own symbols. A text that begins with `<speak` is
+SSML: speak, p, s, break (time or strength), prosody (rate), voice (name), lang, phoneme (ph), sub (alias), emphasis (level) and
+say-as (characters); other elements are spoken as their text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from xml.etree import ElementTree
+
+from myxtts.errors import TextError
+
+LONGEST_PAUSE_SECONDS = 60.0
+BREAK_SECONDS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
+"""Of `<break strength>`."""
+RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.75}
+"""Of `<prosody rate>`."""
+EMPHASIS_SPEEDS = {"strong": 0.8, "moderate": 0.9, "none": 1.0, "reduced": 1.1}
+"""Of `<emphasis level>`: emphasis is slower speech."""
+SLOWEST, FASTEST = 0.25, 4.0
+_MARK = re.compile(r"\[pause:\s*([0-9]{1,4}(?:\.[0-9]{1,4})?)\s*(ms|s)\]|\[\[([^\[\]]{1,500})\]\]", re.IGNORECASE)
+_TIME = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*(ms|s)\s*")
+_PERCENT = re.compile(r"\s*([+-]?)([0-9]{1,4}(?:\.[0-9]{1,2})?)%\s*")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a part of a text is spoken; None is what the caller chose."""
+
+    speed: float = 1.0
+    """Factor on the caller's speed."""
+    language: str | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A part of a text."""
+
+    text: str
+    style: Style = Style()
+    is_phonemes: bool = False
+    """Whether the text is symbols of the voice and not written words."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """Silence inside a text, in place of the pause that would be there."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """The end of a sentence or paragraph, whatever mark is before it."""
+
+
+Part = Spoken | Break | Paragraph
+
+
+def parse_markup(text: str) -> list[Part]:
+    """The parts of a text in order; a `TextError` for SSML that is not well formed."""
+    if not text.lstrip().startswith("<speak"):
+        return list(_parse_marks(text, Style()))
+    if "<!" in text.replace("<![CDATA[", "").replace("<!--", ""):
+        raise TextError("SSML with a document type or entities is not read. Remove the <!DOCTYPE …>.")
+    try:
+        root = ElementTree.fromstring(text.strip())
+    except ElementTree.ParseError as error:
+        raise TextError(f"The text begins with <speak> and is not well-formed SSML: {error!s:.100}.") from None
+    parts: list[Part] = []
+    try:
+        _walk(root, Style(), parts)
+    except RecursionError:
+        raise TextError("The elements of the SSML are nested too deeply.") from None
+    return parts
+
+
+def _parse_marks(text: str, style: Style) -> Iterator[Spoken | Break]:
+    position = 0
+    for match in _MARK.finditer(text):
+        yield from _spoken(text[position : match.start()], style)
+        if match[3] is not None:
+            yield Spoken(match[3].strip(), style, is_phonemes=True)
+        else:
+            yield Break(_seconds(match[1], match[2].lower()))
+        position = match.end()
+    yield from _spoken(text[position:], style)
+
+
+def _spoken(text: str, style: Style) -> Iterator[Spoken]:
+    if text.strip():
+        yield Spoken(text, style)
+
+
+def _walk(element: ElementTree.Element, style: Style, parts: list[Part]) -> None:
+    name = _local(element.tag)
+    ends_sentence = name in ("p", "s", "speak", "paragraph", "sentence")
+    inner = style
+    if name == "break":
+        parts.append(Break(_break_seconds(element)))
+    elif name == "prosody":
+        inner = replace(style, speed=_limited(style.speed * _rate_of(element.get("rate", "medium"))))
+    elif name == "emphasis":
+        inner = replace(style, speed=_limited(style.speed * EMPHASIS_SPEEDS.get(element.get("level", "moderate"), 1.0)))
+    elif name == "voice" and element.get("name"):
+        inner = replace(style, speaker=element.get("name"))
+    language = element.get("{http://www.w3.org/XML/1998/namespace}lang")
+    if language and name != "speak":
+        inner = replace(inner, language=language)
+    if name == "phoneme" and element.get("ph"):
+        parts.append(Spoken(element.get("ph", "").strip(), inner, is_phonemes=True))
+    elif name == "sub" and element.get("alias"):
+        parts.append(Spoken(element.get("alias", ""), inner))
+    elif name == "say-as" and element.get("interpret-as") in ("characters", "spell-out", "verbatim"):
+        parts += _spoken(", ".join("".join("".join(element.itertext()).split())), inner)
+    elif name not in ("desc", "metadata", "meta", "lexicon"):
+        parts += _parse_marks(element.text or "", inner)
+        for child in element:
+            _walk(child, inner, parts)
+            parts += _parse_marks(child.tail or "", inner)
+    if ends_sentence:
+        parts.append(Paragraph())
+
+
+def _local(tag: object) -> str:
+    """The name of an element without its namespace; comments and processing instructions have none."""
+    return tag.rsplit("}", 1)[-1].lower() if isinstance(tag, str) else "desc"
+
+
+def _break_seconds(element: ElementTree.Element) -> float:
+    time = element.get("time")
+    if time is None:
+        return BREAK_SECONDS.get(element.get("strength", "medium"), BREAK_SECONDS["medium"])
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise TextError(f'<break time="{time:.20}"> is not a time. Expected such as "500ms" or "1.5s".')
+    return _seconds(match[1], match[2])
+
+
+def _seconds(number: str, unit: str) -> float:
+    seconds = float(number) / (1000 if unit == "ms" else 1)
+    if seconds > LONGEST_PAUSE_SECONDS:
+        raise TextError(f"A pause lasts {LONGEST_PAUSE_SECONDS:g} s at most. Received: {seconds:g} s.")
+    return seconds
+
+
+def _rate_of(rate: str) -> float:
+    """The speed of a rate: a word, `80%`, `+20%`, or a factor."""
+    if rate in RATES:
+        return RATES[rate]
+    if match := _PERCENT.fullmatch(rate):
+        percent = float(match[2])
+        return _limited({"": percent, "+": 100 + percent, "-": 100 - percent}[match[1]] / 100)
+    try:
+        return _limited(float(rate))
+    except ValueError:
+        raise TextError(
+            f'<prosody rate="{rate:.20}"> is not a rate. Expected such as "slow", "80%" or "1.2".'
+        ) from None
+
+
+def _limited(speed: float) -> float:
+    return min(FASTEST, max(SLOWEST, speed)) if speed == speed else 1.0

@@ -1,0 +1,161 @@
+"""From a text with its marks to pieces of symbols: sentences, pauses, phonemes given by the caller."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from myxtts.errors import TextError
+from myxtts.synthesis.markup import Break, Part, Spoken, Style
+from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
+from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
+from myxtts.text.sentences import split_sentences
+from myxtts.text.tokenizer import Tokenizer
+
+SENTENCE_ENDS = ".?!…"
+
+
+class _Sentence(NamedTuple):
+    """A sentence, or a part of one, as symbols."""
+
+    text: str
+    ids: list[int]
+    unknown: Counter[str]
+    style: Style
+    ends_sentence: bool
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the texts of one voice."""
+
+    tokenizer: Tokenizer
+    max_characters: int
+    """Longer sentences are cut at clauses."""
+
+    @property
+    def boundaries(self) -> frozenset[int]:
+        """Ids after which a piece is best cut: pauses and ends of words."""
+        id_of = self.tokenizer.symbols.id_of
+        return frozenset(id_of[symbol] for symbol in (WORD_BOUNDARY, *PAUSE_SYMBOLS) if symbol in id_of)
+
+    def read(self, parts: list[Part], language: str, pause: float, seed: int) -> Iterator[Piece]:
+        """The pieces of a text, one when it is asked for.
+
+        It reads one sentence ahead: a sentence that cannot be spoken leaves its unknown symbols, and its end, to its neighbor.
+        Raises a `TextError` at the first piece if there is nothing to say.
+
+        Args:
+            parts: the text, from `parse_markup`.
+            language: of parts that have none of their own.
+            pause: seconds after a sentence; a third of it is after a part of one.
+            seed: decides the noise.
+        """
+        position, held, unknown, is_break, silence = 0, None, Counter(), False, 0.0
+        for item in self._sentences(parts, language):
+            if isinstance(item, Break):
+                if held is None:
+                    silence += item.seconds
+                else:
+                    held = held._replace(pause_seconds=item.seconds + (held.pause_seconds if is_break else 0.0))
+                    is_break = True
+                continue
+            pause_seconds = pause if item.ends_sentence else pause / 3
+            if not item.ids:
+                unknown += item.unknown
+                if held is not None and item.ends_sentence and not is_break:
+                    held = held._replace(pause_seconds=pause_seconds)
+                continue
+            if silence:
+                yield Piece("", [], Counter(), seed, position, silence)
+                silence = 0.0
+            runs = cut_symbols(item.ids, self.boundaries, LONGEST_SYMBOLS)
+            for run, ids in enumerate(runs):
+                if held is not None:
+                    yield held
+                held, is_break = (
+                    Piece(
+                        text=item.text if run == 0 else "",
+                        ids=ids,
+                        unknown=item.unknown + unknown if run == 0 else Counter(),
+                        seed=seed,
+                        position=position,
+                        pause_seconds=pause_seconds if run == len(runs) - 1 else pause / 3,
+                        style=item.style,
+                    ),
+                    False,
+                )
+                position += 1
+            unknown = Counter()
+        if held is None:
+            raise TextError(_nothing_to_speak(parts, unknown, language))
+        yield held._replace(unknown=held.unknown + unknown)
+
+    def _sentences(self, parts: list[Part], language: str) -> Iterator[_Sentence | Break]:
+        """Sentences and breaks in order. A sentence goes on across parts of the same style."""
+        open_sentence: _Sentence | None = None
+        for index, part in enumerate(parts):
+            if not isinstance(part, Spoken):
+                if open_sentence is not None:
+                    yield open_sentence
+                    open_sentence = None
+                yield part if isinstance(part, Break) else _Sentence("", [], Counter(), Style(), ends_sentence=True)
+                continue
+            if open_sentence is not None and open_sentence.style != part.style:
+                yield open_sentence._replace(ends_sentence=False)
+                open_sentence = None
+            following = parts[index + 1] if index + 1 < len(parts) else None
+            goes_on = isinstance(following, Spoken) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
+            sentences = self._sentences_of(part, language)
+            for number, sentence in enumerate(sentences, start=1):
+                if open_sentence is not None:
+                    sentence = self._joined(open_sentence, sentence)
+                    open_sentence = None
+                if goes_on and number == len(sentences):
+                    open_sentence = sentence
+                else:
+                    yield sentence
+        if open_sentence is not None:
+            yield open_sentence
+
+    def _sentences_of(self, part: Spoken, language: str) -> list[_Sentence]:
+        language = part.style.language or language
+        if part.is_phonemes:
+            encoded = self.tokenizer.number(self._symbols_of(part.text))
+            return [_Sentence(part.text, encoded.ids, encoded.unknown, part.style, ends_sentence=True)]
+        found = []
+        for piece in split_sentences(part.text, language, self.max_characters):
+            encoded = self.tokenizer.encode(piece.text, language)
+            found.append(_Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence))
+        return found
+
+    def _symbols_of(self, phonemes: str) -> list[str]:
+        """Phonemes as the voice has them: a letter with its mark is one symbol or two."""
+        id_of = self.tokenizer.symbols.id_of
+        words = WORD_BOUNDARY.join(phonemes.split())
+        parts = (symbol if symbol in id_of else unicodedata.normalize("NFD", symbol) for symbol in words)
+        return [symbol for part in parts for symbol in part]
+
+    def _joined(self, first: _Sentence, second: _Sentence) -> _Sentence:
+        id_of = self.tokenizer.symbols.id_of
+        # The tokenizer drops a mark that begins a text: here it belongs to the words before it.
+        mark = MARK_OF.get(second.text[:1], "")
+        between = [id_of[symbol] for symbol in (mark, WORD_BOUNDARY) if symbol in id_of]
+        text = f"{first.text}{'' if mark else ' '}{second.text}".strip()
+        ids = first.ids + between + second.ids if first.ids and second.ids else first.ids or second.ids
+        return _Sentence(text, ids, first.unknown + second.unknown, second.style, second.ends_sentence)
+
+
+def styles_of(parts: list[Part]) -> set[Style]:
+    """Every style that a text asks for."""
+    return {part.style for part in parts if isinstance(part, Spoken)}
+
+
+def _nothing_to_speak(parts: list[Part], unknown: Counter[str], language: str) -> str:
+    text = " ".join(part.text for part in parts if isinstance(part, Spoken))
+    symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
+    reason = f" The voice does not have the symbols {symbols!r}." if symbols else ""
+    return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"

@@ -1,0 +1,152 @@
+"""Normalized English and Persian texts to IPA by our own models, without espeak-ng and without TensorFlow.
+
+Words in the other script are read by the other language's model, in the phonemes of the text's language. Punctuation
+becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, loaded at first use.
+"""
+
+# ruff: noqa: SIM905 - tables read best as words
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from myxtts.text.cleanup import base_language
+from myxtts.text.g2p_english import EnglishG2P
+from myxtts.text.g2p_files import load_model
+from myxtts.text.g2p_persian import PersianG2P
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.pauses import Pause, Segmenter, Span
+from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
+from myxtts.text.phonemes import READABLE_SIGNS, is_foreign
+
+MODEL_FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
+_CODES = {"en": "en", "en-us": "en", "fa": "fa"}
+"""Languages that are read here. Other varieties of English have other sounds."""
+
+_TOKEN = re.compile(rf"{WORD_PATTERN}|[^\W\d_](?:[^\W\d_]|['\u0300-\u036f])*|\d+")
+_INITIALISM = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z](?![\w])")
+_STAND_IN = "تهران"
+"""Stands for a foreign word in the Persian context: a name, before which an ezafe is possible."""
+_ENGLISH_AS_PERSIAN = tuple(
+    (old, new)
+    for old, _, new in (
+        pair.partition(":")
+        for pair in (
+            "eɪ:ej aɪ:ɑj oʊ:o aʊ:ɑʔu ɔɪ:oj θ:s ð:z w:v ŋk:nk ŋɡ:nɡ ŋ:nɡ ɹ:r ɪ:i ɛ:e ʌ:ɑ ə:e ɚ:er ɝ:er ɔ:o ʊ:u a:æ ˌ:"
+        ).split()
+    )
+)
+_PERSIAN_AS_ENGLISH = (("q", "ɡ"), ("x", "h"), ("ʔ", ""), ("r", "ɹ"), ("ej", "eɪ"), ("e", "ɛ"), ("o", "oʊ"))
+
+
+def covers(language: str) -> bool:
+    """Whether texts of a language are read by a model of ours."""
+    code = _CODES.get(language.strip().lower().replace("_", "-"))
+    return code is not None and model_path(code).is_file()
+
+
+def model_path(code: str) -> Path:
+    """The file of a language's model."""
+    return MODEL_FOLDER / f"{code}.npz"
+
+
+@functools.cache
+def model_digest(language: str) -> str:
+    """A short text that changes with the model, for fingerprints."""
+    return hashlib.sha256(model_path(base_language(language)).read_bytes()).hexdigest()[:16]
+
+
+def phonemize(texts: Sequence[str], language: str, lexicon: Lexicon | None = None) -> list[str]:
+    """IPA of each normalized text with stress, spaces between words and pause symbols. The user's lexicon wins."""
+    read = _read_persian if base_language(language) == "fa" else _read_english
+    segmenter = _segmenter(base_language(language))
+    return [_phonemize_text(text, segmenter, read, lexicon) for text in texts]
+
+
+def _phonemize_text(text: str, segmenter: Segmenter, read, lexicon: Lexicon | None) -> str:
+    """Read the words of the whole text at once, then put them back between its pauses."""
+    tokens: list[str] = []
+    for piece in segmenter.pieces(text):
+        if isinstance(piece, Span):
+            tokens += _tokens(piece.text)
+        elif isinstance(piece, Pause):
+            tokens.append(piece.symbol)
+    own = [lexicon.phonemes_of(token) if lexicon else None for token in tokens]
+    sounds = [given if given is not None else sound for given, sound in zip(own, read(tokens), strict=True)]
+    remaining = iter([sound for token, sound in zip(tokens, sounds, strict=True) if _is_word(token)])
+    return segmenter.spell(text, lambda span: " ".join(filter(None, (next(remaining) for _ in _tokens(span)))))
+
+
+def _tokens(span: str) -> list[str]:
+    span = _INITIALISM.sub(lambda match: match[0].upper(), span)
+    return [match[0] for match in _TOKEN.finditer(span) if _is_word(match[0])]
+
+
+def _is_word(token: str) -> bool:
+    return any(character.isalnum() for character in token)
+
+
+def _is_persian(token: str) -> bool:
+    return any(character in LETTERS for character in token)
+
+
+def _read_persian(tokens: Sequence[str]) -> list[str]:
+    """Sounds of each token; pauses give none."""
+    context = [token if _is_persian(token) or not _is_word(token) else _STAND_IN for token in tokens]
+    sounds = iter(persian_model().read_words(" ".join(context)) if any(map(_is_persian, tokens)) else [])
+    return [_persian_sound(token, sounds) if _is_word(token) else "" for token in tokens]
+
+
+def _persian_sound(token: str, sounds: Iterator[str]) -> str:
+    if _is_persian(token):
+        return next(sounds)
+    next(sounds, None)  # of the stand-in
+    return _replaced(_latin_sound([token])[0], _ENGLISH_AS_PERSIAN)
+
+
+def _read_english(tokens: Sequence[str]) -> list[str]:
+    sounds = _latin_sound(tokens)
+    for index, token in enumerate(tokens):
+        if _is_persian(token):
+            sounds[index] = _replaced("".join(persian_model().read_words(token)), _PERSIAN_AS_ENGLISH)
+    return sounds
+
+
+def _latin_sound(tokens: Sequence[str]) -> list[str]:
+    plain = [_without_accents(token) if not token.isascii() else token for token in tokens]
+    sounds = english_model().read_words(plain)
+    return [token if token.isdigit() else sound for token, sound in zip(tokens, sounds, strict=True)]
+
+
+def _without_accents(token: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", token.replace("ß", "ss").replace("æ", "ae").replace("ø", "o"))
+    return "".join(character for character in decomposed if character.isascii())
+
+
+def _replaced(phonemes: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for old, new in pairs:
+        phonemes = phonemes.replace(old, new)
+    return phonemes
+
+
+@functools.cache
+def _segmenter(language: str) -> Segmenter:
+    return Segmenter(language, lambda character: is_foreign(language, character) or character in READABLE_SIGNS)
+
+
+@functools.cache
+def persian_model() -> PersianG2P:
+    """The bundled Persian model."""
+    model = load_model(model_path("fa"))
+    return PersianG2P(model.tagger, model.lexicon, model.homographs, model.ezafe)
+
+
+@functools.cache
+def english_model() -> EnglishG2P:
+    """The bundled English model."""
+    model = load_model(model_path("en"))
+    return EnglishG2P(model.tagger, model.lexicon, model.homographs)

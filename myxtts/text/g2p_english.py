@@ -1,0 +1,109 @@
+"""English text to phonemes: CMUdict as lexicon, homographs by context, a letter tagger for all other words."""
+
+# ruff: noqa: SIM905 - word lists read best as words
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from myxtts.text.homographs import HomographModel
+from myxtts.text.letter_tagger import LetterTagger
+
+_UNSTRESSED = frozenset(
+    "a an the and or but of to in on at by for from with as is are was were be been am has had have do does can could will "
+    "would shall should must it its he she we they you i him her them us me my your his our their that than if so".split()
+)
+_VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
+_TOKEN = re.compile(r"[A-Za-z']+")
+_SIBILANTS = ("s", "z", "ʃ", "ʒ")
+_VOICELESS = ("p", "t", "k", "f", "θ")
+
+
+@dataclass(frozen=True)
+class EnglishG2P:
+    """The parts of the model; see `read_words`.
+
+    Attributes:
+        tagger: letters → chunks of phonemes with stress, for words outside the lexicon.
+        lexicon: word → IPA.
+        homographs: words whose reading depends on the words around them.
+    """
+
+    tagger: LetterTagger
+    lexicon: Mapping[str, str]
+    homographs: HomographModel
+
+    def read_words(self, words: Sequence[str]) -> list[str]:
+        """IPA of each word. A mark of punctuation may stand among the words; it gives an empty string."""
+        read = [self._read_word(words, index) for index in range(len(words))]
+        for index, word in enumerate(words[:-1]):
+            if word.lower() == "the" and read[index + 1].lstrip("ˈˌ")[:1] in _VOWELS and read[index + 1]:
+                read[index] = "ði"
+        return read
+
+    def _read_word(self, words: Sequence[str], index: int) -> str:
+        written = words[index]
+        word = written.lower().strip("'") if written.lower() not in self.lexicon else written.lower()
+        if not any(character.isalpha() for character in word):
+            return ""
+        if len(written) == 1 and written.isupper() and written not in "AI":
+            return self.lexicon.get(word, "")
+        if written == "A" and self._is_among_letters(words, index):
+            return "ˈeɪ"
+        if word in self.homographs.readings:
+            return self.homographs.choose(words, index).phonemes
+        known = self._known(word)
+        if known is None:
+            return self._by_letters(written, word)
+        return known.replace("ˈ", "").replace("ˌ", "") if word in _UNSTRESSED else known
+
+    def _is_among_letters(self, words: Sequence[str], index: int) -> bool:
+        neighbors = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]
+        return any(len(word) == 1 and word.isupper() and word not in "AI" for word in neighbors)
+
+    def _known(self, word: str) -> str | None:
+        if word in self.lexicon:
+            return self.lexicon[word]
+        stem = word.removesuffix("s").removesuffix("'")
+        if word.endswith(("'s", "s'")) and stem in self.lexicon:
+            return with_plural(self.lexicon[stem])
+        return None
+
+    def _by_letters(self, written: str, word: str) -> str:
+        if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
+            return "".join(self.lexicon.get(letter, "") for letter in word)
+        stem = word.removesuffix("'s")
+        phonemes = self.read_letters(stem)
+        return with_plural(phonemes) if stem != word else phonemes
+
+    def read_letters(self, word: str) -> str:
+        """A lower-case word by its letters alone."""
+        scores, _ = self.tagger.run(self.tagger.encode(word))
+        return "".join(one_primary_stress(scores, self.tagger.tags))
+
+
+def with_plural(phonemes: str) -> str:
+    """Phonemes of a noun with the ending -s: s, z or ɪz by its last sound."""
+    if phonemes.endswith(_SIBILANTS):
+        return phonemes + "ɪz"
+    return phonemes + ("s" if phonemes.endswith(_VOICELESS) else "z")
+
+
+def one_primary_stress(scores: np.ndarray, tags: Sequence[str]) -> list[str]:
+    """The best tags of a word under the condition that exactly one of them has the primary stress.
+
+    Args:
+        scores: (letters, tags).
+    """
+    is_primary = np.array(["ˈ" in tag for tag in tags])
+    plain = np.where(is_primary, -np.inf, scores)
+    stressed = np.where(is_primary, scores, -np.inf)
+    gain = stressed.max(axis=-1) - plain.max(axis=-1)
+    place = int(np.argmax(gain))
+    best = plain.argmax(axis=-1)
+    if np.isfinite(gain[place]):
+        best[place] = int(stressed[place].argmax())
+    return [tags[tag] for tag in best]

@@ -1,0 +1,82 @@
+"""The file of a pronunciation model: a `.npz` archive without pickle, with the letter tagger, the lexicon and the homographs."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from myxtts.errors import TextError
+from myxtts.runtime.atomic import write_atomically
+from myxtts.text.ezafe import TABLE_SIZE as ezafe_size
+from myxtts.text.ezafe import EzafeModel
+from myxtts.text.homographs import TABLE_SIZE as homographs_size
+from myxtts.text.homographs import HomographModel, Reading
+from myxtts.text.letter_tagger import LetterTagger, pack_tagger, unpack_tagger
+
+
+class G2PModel(NamedTuple):
+    """What is in the file."""
+
+    tagger: LetterTagger
+    lexicon: Mapping[str, str]
+    homographs: HomographModel
+    ezafe: EzafeModel | None = None
+    """Persian only."""
+
+
+def save_model(path: str | Path, model: G2PModel) -> None:
+    """Write a model; the same model always gives the same arrays."""
+    lexicon = "\n".join(f"{word}\t{phonemes}" for word, phonemes in sorted(model.lexicon.items()))
+    readings = {word: [list(reading) for reading in each] for word, each in sorted(model.homographs.readings.items())}
+    arrays = pack_tagger(model.tagger) | {
+        "lexicon": _bytes_array(lexicon),
+        "homograph_readings": _bytes_array(json.dumps(readings, ensure_ascii=False)),
+        "homograph_table": model.homographs.table,
+        "homograph_scale": np.array(model.homographs.scale, np.float32),
+    }
+    if model.ezafe is not None:
+        arrays |= {"ezafe_table": model.ezafe.table, "ezafe_scale": np.array(model.ezafe.scale, np.float32)}
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_atomically(path, content.getvalue())
+
+
+def load_model(path: str | Path) -> G2PModel:
+    """Read a model; a file that is not one raises `TextError`."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        rows = (row.partition("\t") for row in _text(arrays["lexicon"]).splitlines())
+        readings = {
+            word: [Reading(*each) for each in listed]
+            for word, listed in json.loads(_text(arrays["homograph_readings"])).items()
+        }
+        homographs = HomographModel(
+            readings, _table(arrays, "homograph_table", homographs_size), float(arrays["homograph_scale"])
+        )
+        ezafe = None
+        if "ezafe_table" in arrays:
+            ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]))
+        return G2PModel(unpack_tagger(arrays), {word: phonemes for word, _, phonemes in rows}, homographs, ezafe)
+    except (OSError, EOFError, KeyError, ValueError, TypeError) as error:
+        raise TextError(f"{path} is not a pronunciation model of this version ({error}).") from error
+
+
+def _table(arrays: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:
+    table = arrays[name]
+    if table.shape != (size,) or table.dtype != np.int8:
+        raise ValueError(f"{name} of shape {table.shape}")
+    return table
+
+
+def _bytes_array(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _text(array: np.ndarray) -> str:
+    return array.tobytes().decode()

@@ -1,0 +1,118 @@
+"""Persian text to phonemes: a letter tagger that sees the whole sentence, a lexicon, homographs by context, stress by rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from myxtts.text.ezafe import EzafeModel
+from myxtts.text.homographs import HomographModel
+from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.persian import ZWNJ
+from myxtts.text.persian_letters import AFFRICATES, HAMZA, KASRA, MARKS, PAUSE, VOWELS, Line, add_ezafe, read_line
+
+_UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
+_CLITIC = re.compile(rf"{ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
+"""Endings after which the stress stays on the syllable before."""
+_VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
+
+
+@dataclass(frozen=True)
+class PersianG2P:
+    """The parts of the model; see `read_words`.
+
+    Attributes:
+        tagger: letters → chunks of phonemes; its end score is the ezafe.
+        lexicon: word without diacritics → phonemes, for words of one reading.
+        homographs: words whose reading depends on the words around them.
+        ezafe: log odds by the words around, added to the tagger's end score.
+    """
+
+    tagger: LetterTagger
+    lexicon: Mapping[str, str]
+    homographs: HomographModel
+    ezafe: EzafeModel | None
+
+    def read_words(self, text: str) -> list[str]:
+        """IPA of each word of a normalized text, with stress; punctuation separates phrases but gives no word."""
+        line = read_line(text)
+        if not line.words:
+            return []
+        marks = _mark_array(line)
+        scores, ends = self.tagger.run(self.tagger.encode(line.letters), marks)
+        best = scores.argmax(axis=-1)
+        has_ezafe = self.find_ezafe(line, ends)
+        words = words_and_pauses(line)
+        readings = []
+        for index, word in enumerate(line.words):
+            letters = line.text_of(word)
+            has_marks = any(line.marks[word.start : word.end])
+            phonemes = self._listed(words, index, letters) if not has_marks else None
+            if phonemes is None:
+                phonemes = "".join(self.tagger.tags[tag] for tag in best[word.start : word.end])
+            if has_ezafe[index]:
+                phonemes = add_ezafe(phonemes)
+            readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe[index])))
+        return readings
+
+    def _listed(self, words: Sequence[tuple[str, int]], index: int, letters: str) -> str | None:
+        if letters in self.homographs.readings:
+            place = next(position for position, (_, own) in enumerate(words) if own == index)
+            return self.homographs.choose([word for word, _ in words], place).phonemes
+        return self.lexicon.get(letters)
+
+    def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
+        """Whether each word has an ezafe. Written marks decide; before a pause there is none.
+
+        Args:
+            ends: the tagger's end scores, (letters,).
+        """
+        scores = np.array([ends[word.end - 1] for word in line.words])
+        if self.ezafe is not None:
+            scores = scores + self.tagger.extra["ezafe_weight"] * self.ezafe.scores(line)
+        decisions = []
+        for word, score in zip(line.words, scores, strict=True):
+            marks = line.marks[word.end - 1]
+            is_marked = bool(marks & (1 << KASRA | 1 << HAMZA))
+            is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
+            decisions.append(is_marked or (not is_last and score > self.tagger.extra["ezafe_threshold"]))
+        return decisions
+
+
+def words_and_pauses(line: Line) -> list[tuple[str, int]]:
+    """Words with their index, and pauses with the index -1, in order."""
+    items: list[tuple[str, int]] = []
+    for index, word in enumerate(line.words):
+        items.append((line.text_of(word), index))
+        if word.end < len(line.letters) and line.letters[word.end] == PAUSE:
+            items.append((PAUSE, -1))
+    return items
+
+
+def _mark_array(line: Line) -> np.ndarray:
+    bits = np.array(line.marks, np.int64)[:, None]
+    return (bits >> np.arange(len(MARKS))) & 1 == 1
+
+
+def _stressed(letters: str, phonemes: str, has_ezafe: bool) -> str:
+    """Stress on the last syllable before ezafe and clitics, or on the prefix of a verb; none on particles."""
+    if letters in _UNSTRESSED:
+        return phonemes
+    places = [place for place, phoneme in enumerate(phonemes) if phoneme in VOWELS]
+    if not places:
+        return phonemes
+    if _VERB_PREFIX.match(letters):
+        place = places[0]
+    else:
+        skipped = int(has_ezafe) + int(bool(_CLITIC.search(letters)))
+        place = places[max(0, len(places) - 1 - skipped)]
+    return f"{phonemes[:place]}ˈ{phonemes[place:]}"
+
+
+def _in_inventory(phonemes: str) -> str:
+    for symbol, pair in AFFRICATES.items():
+        phonemes = phonemes.replace(symbol, pair)
+    return phonemes

@@ -1,0 +1,281 @@
+"""Training of the two pronunciation models from their public sources to the file that is used at run time.
+
+Persian: first the labels that are certain; then the model labels the ezafe of the raw sentences itself, and training goes on with
+these (self-training). English: CMUdict's words for the tagger, Wikipedia sentences for the homographs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.errors import TextError
+from myxtts.text.ezafe import EzafeModel
+from myxtts.text.g2p_files import G2PModel
+from myxtts.text.g2p_persian import words_and_pauses
+from myxtts.text.homographs import HomographModel, Reading
+from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, read_line
+from myxtts.training import g2p_english, g2p_persian
+from myxtts.training.g2p import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights, train_tagger
+from myxtts.training.g2p_alignment import count_chunks
+from myxtts.training.g2p_ezafe import train_ezafe
+from myxtts.training.g2p_homographs import HomographExample, train_homographs
+from myxtts.training.g2p_persian import UNKNOWN, Example
+
+PERSIAN_SETTINGS = TaggerSettings(epochs=4)
+ENGLISH_SETTINGS = TaggerSettings(
+    channels=96,
+    dilations=(1, 2, 4, 2, 1),
+    epochs=10,
+    letters_per_batch=2048,
+    learning_rate=3e-3,
+    dropout=0.05,
+    ema_decay=0.999,
+)
+ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
+_RAW_PER_EPOCH = 20_000
+_REPEATS = {"gold": 4, "rewritten": 1, "homographs": 2}
+"""How often each source is seen in an epoch next to the raw sentences."""
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 1.0, 0.0
+"""Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
+_CONFIDENT = 1.5
+"""Ezafe scores nearer to zero give no label in self-training."""
+_VARIANT_WEIGHT = 0.3
+"""Of a second pronunciation in CMUdict."""
+_RAREST_ENGLISH_CHUNK = 5
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PersianExamples:
+    """Labeled texts by source; see `g2p_persian`."""
+
+    gold: list[Example]
+    raw: list[Example]
+    rewritten: list[Example]
+    homographs: list[Example]
+    allowed: dict[str, set[str]]
+    lexicon: dict[str, str]
+    homograph_readings: dict[str, list[Reading]]
+
+
+def prepare_persian(folder: Path, report: Report) -> PersianExamples:
+    """Read and align the sources."""
+    report("Aligning letters and phonemes of FarsDat.")
+    sentences = g2p_persian.read_gold(folder / "ge2pe" / "FarsDat.csv")[: -g2p_persian.DEV_SENTENCES]
+    gold, aligner = g2p_persian.align_gold(sentences)
+    allowed: dict[str, set[str]] = defaultdict(set)
+    for example in gold:
+        for letter, chunk in zip(example.line.letters, example.chunks, strict=True):
+            if chunk is not None:
+                allowed[letter].add(chunk)
+    listed = g2p_persian.read_ipa_dict(folder / "ipa-dict-fa.txt")
+    homographs = g2p_persian.read_homographs(folder / "homorich-homographs.json")
+    reader = g2p_persian.WordReader(g2p_persian.readings_of(gold), listed, homographs, aligner, allowed)
+    raw = g2p_persian.read_raw_sentences(folder / "common-voice")
+    report(f"Reading {len(raw):,} raw sentences.")
+    rewritten = [each for each in map(g2p_persian.without_spelled_ezafe, raw) if each is not None]
+    return PersianExamples(
+        gold=gold,
+        raw=g2p_persian.label_sentences(raw, reader),
+        rewritten=g2p_persian.label_sentences(
+            [text for text, _ in rewritten], reader, [known for _, known in rewritten]
+        ),
+        homographs=g2p_persian.label_homographs(homographs, reader),
+        allowed=dict(allowed),
+        lexicon=g2p_persian.build_lexicon(reader),
+        homograph_readings=g2p_persian.build_homograph_readings(homographs, reader),
+    )
+
+
+def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
+    """The whole Persian model."""
+    examples = prepare_persian(folder, report)
+    ezafe = train_persian_ezafe(examples)
+    tagger = train_persian_tagger(examples, ezafe, settings, report)
+    return G2PModel(tagger, examples.lexicon, train_persian_homographs(folder, examples), ezafe)
+
+
+def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
+    """The log-linear ezafe model; sources whose labels are less certain count less."""
+    return train_ezafe([(examples.gold, 1.0), (examples.rewritten, 0.5), (examples.raw[::2], 0.2)])
+
+
+def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:
+    """The homograph model from HomoRich's sentences."""
+    homographs = g2p_persian.read_homographs(folder / "homorich-homographs.json")
+    sentences = persian_homograph_examples(homographs, examples.homograph_readings)
+    return train_homographs(sentences, examples.homograph_readings)
+
+
+def train_persian_tagger(
+    examples: PersianExamples,
+    ezafe: EzafeModel,
+    settings: TaggerSettings,
+    report: Report,
+    weights: Mapping[str, np.ndarray] | None = None,
+) -> LetterTagger:
+    """The tagger after both stages. With `weights`, from an earlier first stage, only the second stage is run."""
+    tags = sorted(set().union(*examples.allowed.values()) | {""})
+    extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
+    if weights is None:
+        weights = initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
+        report("First stage: labels that are certain.")
+        weights = train_tagger(_epochs_of(examples, tags), weights, settings, report)
+    tagger = build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
+    report("Labeling the ezafe of the raw sentences.")
+    labeled = replace(
+        examples,
+        raw=[_self_labeled(tagger, ezafe, example) for example in examples.raw],
+        homographs=[_self_labeled(tagger, ezafe, example) for example in examples.homographs],
+    )
+    report("Second stage: with these labels.")
+    second = replace(settings, learning_rate=settings.learning_rate / 2, seed=settings.seed + 1)
+    weights = train_tagger(_epochs_of(labeled, tags), weights, second, report)
+    return build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
+
+
+def _self_labeled(tagger: LetterTagger, ezafe: EzafeModel, example: Example) -> Example:
+    if UNKNOWN not in example.ezafe:
+        return example
+    _, ends = tagger.run(tagger.encode(example.line.letters), mark_array(example.line))
+    scores = ezafe.scores(example.line) * EZAFE_WEIGHT - EZAFE_THRESHOLD
+    labels = []
+    for word, label, score in zip(example.line.words, example.ezafe, scores, strict=True):
+        total = score + ends[word.end - 1]
+        labels.append(label if label != UNKNOWN or abs(total) < _CONFIDENT else int(total > 0))
+    return replace(example, ezafe=tuple(labels))
+
+
+def mark_array(line: Line) -> np.ndarray:
+    """(letters, marks) bool."""
+    return (np.array(line.marks, np.int64)[:, None] >> np.arange(len(MARKS))) & 1 == 1
+
+
+def _epochs_of(examples: PersianExamples, tags: Sequence[str]) -> Callable[[np.random.Generator], list[Labeled]]:
+    tag_of = {tag: index for index, tag in enumerate(tags)}
+    mark_of = np.array([_mark_of(tag) for tag in tags])
+    raw = [_labeled(example, tag_of) for example in examples.raw]
+    rest: list[Labeled] = []
+    for source, repeats in _REPEATS.items():
+        rest += [_labeled(example, tag_of) for example in getattr(examples, source)] * repeats
+
+    def draw(generator: np.random.Generator) -> list[Labeled]:
+        chosen = generator.permutation(len(raw))[:_RAW_PER_EPOCH]
+        return [_with_random_marks(each, mark_of, generator) for each in [*rest, *(raw[index] for index in chosen)]]
+
+    return draw
+
+
+def _labeled(example: Example, tag_of: Mapping[str, int]) -> Labeled:
+    line = example.line
+    ends = np.full(len(line.letters), IGNORED, np.float32)
+    for word, label in zip(line.words, example.ezafe, strict=True):
+        ends[word.end - 1] = label
+    return Labeled(
+        rows=np.array([ALPHABET.index(letter) + 1 for letter in line.letters], np.int32),
+        tags=np.array([IGNORED if chunk is None else tag_of[chunk] for chunk in example.chunks], np.int32),
+        ends=ends,
+        marks=mark_array(line),
+    )
+
+
+def _mark_of(tag: str) -> int:
+    """The diacritic that writes a chunk's short vowel, or -1."""
+    return "æeo".find(tag[-1]) if len(tag) > 1 and tag[0] not in VOWELS else -1
+
+
+def _with_random_marks(example: Labeled, mark_of: np.ndarray, generator: np.random.Generator) -> Labeled:
+    """Diacritics removed or added at random, so that the model follows them where they are written and needs none."""
+    assert example.marks is not None
+    marks = example.marks.copy()
+    if generator.random() < 0.5:
+        marks[:] = False
+    if generator.random() < 0.3:
+        chosen = np.flatnonzero((generator.random(len(marks)) < 0.15) & (example.tags >= 0))
+        chosen = chosen[mark_of[example.tags[chosen]] >= 0]
+        marks[chosen, mark_of[example.tags[chosen]]] = True
+        marks[(example.ends == 1) & (generator.random(len(marks)) < 0.2), KASRA] = True
+    return replace(example, marks=marks)
+
+
+def persian_homograph_examples(
+    homographs: Mapping[str, Mapping[str, Sequence[str]]], readings: Mapping[str, Sequence[Reading]]
+) -> list[HomographExample]:
+    """HomoRich's sentences for the homograph model."""
+    examples = []
+    for word, by_reading in homographs.items():
+        spoken = [reading.phonemes for reading in readings.get(word, ())]
+        for reading, sentences in by_reading.items():
+            if reading.removeprefix("ʔ") not in spoken:
+                continue
+            for sentence in sentences:
+                items = tuple(item for item, _ in words_and_pauses(read_line(sentence)))
+                if word in items:
+                    examples.append(HomographExample(items, items.index(word), spoken.index(reading.removeprefix("ʔ"))))
+    return examples
+
+
+def train_english(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
+    """The whole English model."""
+    cmudict = g2p_english.read_cmudict(folder)
+    report(f"Aligning letters and phonemes of {len(cmudict):,} words.")
+    aligned = g2p_english.align_words(cmudict)
+    tagger = train_english_tagger(aligned, settings, report)
+    report("Training the homographs.")
+    return G2PModel(tagger, english_lexicon(cmudict), train_english_homographs(folder, cmudict))
+
+
+def english_lexicon(cmudict: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, str]:
+    """word → IPA of its usual pronunciation."""
+    return {word: g2p_english.ipa_of(variants[0]) for word, variants in cmudict.items() if re.search("[a-z]", word)}
+
+
+def train_english_homographs(folder: Path, cmudict: dict[str, list[tuple[str, ...]]]) -> HomographModel:
+    """The homograph model from the sentences for training."""
+    source = folder / "homographs"
+    if not (source / "wordids.tsv").is_file():
+        raise TextError(
+            f"{source / 'wordids.tsv'} is missing. Expected the `data` folder of WikipediaHomographData there."
+        )
+    by_id = g2p_english.read_homograph_readings(source / "wordids.tsv", cmudict)
+    examples = g2p_english.read_homograph_examples(source / "train", by_id)
+    return train_homographs(examples, {word: list(readings.values()) for word, readings in by_id.items()})
+
+
+def train_english_tagger(
+    aligned: Iterable[tuple[str, list[str]]], settings: TaggerSettings, report: Report
+) -> LetterTagger:
+    """The tagger from aligned words, without the held-out ones."""
+    aligned = list(aligned)
+    allowed = {
+        letter: {chunk for chunk, count in counter.items() if count >= _RAREST_ENGLISH_CHUNK}
+        for letter, counter in count_chunks(aligned).items()
+    }
+    tags = sorted(set().union(*allowed.values()) | {""})
+    tag_of = {tag: index for index, tag in enumerate(tags)}
+    seen: set[str] = set()
+    examples = []
+    for word, chunks in aligned:
+        is_usual = all(chunk in allowed[letter] for letter, chunk in zip(word, chunks, strict=True))
+        if not is_usual or g2p_english.is_held_out(word):
+            continue
+        examples.append(
+            Labeled(
+                rows=np.array([ENGLISH_LETTERS.index(letter) + 1 for letter in word], np.int32),
+                tags=np.array([tag_of[chunk] for chunk in chunks], np.int32),
+                ends=np.full(len(word), IGNORED, np.float32),
+                weight=_VARIANT_WEIGHT if word in seen else 1.0,
+            )
+        )
+        seen.add(word)
+    weights = initial_weights(settings, len(ENGLISH_LETTERS), len(tags), 0)
+    weights = train_tagger(lambda _: examples, weights, settings, report)
+    return build_tagger(ENGLISH_LETTERS, tags, allowed, weights, settings, {})

@@ -1,0 +1,377 @@
+"""The training loop: steps, log, validation, checkpoints, samples, and the reasons to stop.
+
+The loop does not know what is trained. A `Task` does: it builds the network, fetches batches, learns, validates, saves. There is
+one task so far, `voice_task.VoiceTask`; the vocoder and the G2P model are meant to be the next ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import TrainingConfig
+from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
+from myxtts.runtime.timers import Stage, StageTimers, StepClock
+from myxtts.training.checkpoint import Checkpoint
+from myxtts.training.display import Display
+from myxtts.training.history import RunHistory
+from myxtts.training.run_log import Logbook
+from myxtts.training.run_recorder import RunRecorder
+from myxtts.training.stop_signal import StopOnSignal
+
+
+class StopReason(StrEnum):
+    """Why a run stopped, for the last table: `Stopped: …`."""
+
+    FINISHED = "all steps are done"
+    TIME = "reached training.max_minutes"
+    PATIENCE = "the validation loss stopped improving (training.early_stopping_patience)"
+    SIGNAL = "interrupted; run the same command again to resume"
+
+
+# --- what is trained ------------------------------------------------------------------------------------------------------
+
+
+class StepTask(Protocol):
+    """What taking a step needs."""
+
+    step: int
+    """Steps taken so far; `learn` counts it up."""
+
+    def next_batches(self) -> Sequence[Any]:
+        """The batches of the next step; waits for the loader."""
+        ...
+
+    def learn(self, batches: Sequence[Any]) -> tf.Tensor:
+        """Start one step on the device and return its metrics, float32 (metrics,), without waiting for them."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What the log records about the batches of one step."""
+
+    clips: list[tf.Tensor]
+    """Indices of the clips, for each part of the batches; negative where there is none."""
+    frames: int
+    """All frames of the batches, including padding."""
+    group: int
+    """Index of the batch shape, so that step times can be compared by shape."""
+
+
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """A checkpoint that was just written, still in memory."""
+
+    path: Path
+    checkpoint: Checkpoint
+
+
+class Task(StepTask, Protocol):
+    """What the whole loop needs."""
+
+    total_steps: int
+    history: RunHistory
+
+    @property
+    def can_validate(self) -> bool:
+        """Whether there are held-out clips."""
+        ...
+
+    @property
+    def has_evaluation(self) -> bool:
+        """Whether `evaluate` measures anything; if so, it decides which checkpoint is the best one."""
+        ...
+
+    def describe(self, batches: Sequence[Any]) -> StepFacts:
+        """What the log records about these batches."""
+        ...
+
+    def check_retracing(self, batches: Sequence[Any]) -> None:
+        """Report what the last step traced or compiled again."""
+        ...
+
+    def confirm_stop(self, is_wanted: bool, finished: np.ndarray | None) -> bool:
+        """Whether the run stops now, given that this process wants it to: the workers of a cluster stop at the same step.
+
+        Args:
+            finished: metrics of the previous step.
+        """
+        ...
+
+    def validate(self, on_batch: Callable[[int], None]) -> dict[str, float]:
+        """Mean losses over the held-out clips, "loss" first; `on_batch` gets the number of batches done."""
+        ...
+
+    def lower_learning_rate(self) -> str | None:
+        """Called after each validation: lower the rate on a plateau; returns a line about it."""
+        ...
+
+    def save(self) -> SavedCheckpoint | None:
+        """Write a checkpoint; None on a worker that writes none."""
+        ...
+
+    def mark_best(self, saved: SavedCheckpoint) -> None:
+        """Keep a checkpoint as the best one."""
+        ...
+
+    def evaluate(self, saved: SavedCheckpoint) -> dict[str, float]:
+        """Measure what the checkpoint can do: metrics by name, of which "cer" (lower is better) decides."""
+        ...
+
+    def draw(self, log: Logbook) -> None:
+        """Submit pictures of the current state to the log."""
+        ...
+
+    def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
+        """Make audible samples of a checkpoint; returns the files."""
+        ...
+
+
+# --- taking steps ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TakenStep:
+    """One step that was started on the device."""
+
+    step: int
+    batches: Sequence[Any]
+    metrics: tf.Tensor
+    """Of this step, possibly still being computed."""
+    finished: np.ndarray | None
+    """Metrics of the step before; None after the first step."""
+
+
+def take_steps(task: StepTask, clock: StepClock, count: int) -> Iterator[TakenStep]:
+    """Take `count` steps. The caller must call `clock.finish` for each of them.
+
+    One step stays in flight: the device has work while the host waits for the step before.
+    """
+    previous: tf.Tensor | None = None
+    clock.begin()
+    for _ in range(count):
+        batches = task.next_batches()
+        clock.mark(Stage.WAIT)
+        metrics = task.learn(batches)
+        finished = None if previous is None else previous.numpy()
+        clock.mark(Stage.DEVICE)
+        previous = metrics
+        yield TakenStep(task.step, batches, metrics, finished)
+
+
+# --- the loop -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """When something happens besides learning. The fields of `TrainingConfig` with the same names."""
+
+    log_interval: int
+    validation_interval: int
+    checkpoint_interval: int
+    sample_interval: int
+    evaluation_interval: int
+    early_stopping_patience: int | None
+    max_minutes: float | None
+
+    @classmethod
+    def from_config(cls, training: TrainingConfig) -> LoopSettings:
+        """The settings of a run."""
+        return cls(**{field.name: getattr(training, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class DueEvents:
+    """What happens after a step."""
+
+    validation: bool
+    checkpoint: bool
+    sample: bool
+    evaluation: bool
+
+
+def due_events(
+    step: int, total_steps: int, settings: LoopSettings, *, can_validate: bool, has_evaluation: bool
+) -> DueEvents:
+    """The events of a step. The samples of the last step are made after the loop."""
+    return DueEvents(
+        validation=can_validate and step % settings.validation_interval == 0,
+        checkpoint=step % settings.checkpoint_interval == 0,
+        sample=step % settings.sample_interval == 0 and step < total_steps,
+        evaluation=has_evaluation and step % settings.evaluation_interval == 0,
+    )
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """How a run ended."""
+
+    reason: StopReason
+    seconds: float
+    saved: SavedCheckpoint | None
+    """None on a worker that writes no checkpoints."""
+    samples: list[Path]
+
+
+class Loop:
+    """Runs a task to its end, to an early stop, or to a signal; leaves a checkpoint of the last step."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: LoopSettings,
+        recorder: RunRecorder,
+        display: Display,
+        clock: StepClock,
+        timers: StageTimers,
+    ):
+        self._task, self._settings, self._recorder = task, settings, recorder
+        self._display, self._clock, self._timers = display, clock, timers
+
+    def run(self) -> LoopResult:
+        """Train, validate the last weights, save, and make samples.
+
+        Raises a `TrainingError` of a step after saving the weights, which are those of the last good step.
+        """
+        task, started = self._task, time.monotonic()
+        try:
+            with StopOnSignal(self._display.line) as stop, self._display.training(task.total_steps, task.step):
+                reason = self._train(stop, started)
+                self._recorder.flush()
+                is_best = self._validate() if self._lacks_validation(reason) else False
+                saved = self._save()
+                if is_best and saved is not None and not task.has_evaluation:
+                    self._mark_best(saved)
+                self._recorder.logbook.drain()  # a sample in the background writes to the same files
+                samples = [] if saved is None else self._final_samples(saved)
+        except TrainingError:
+            with contextlib.suppress(CheckpointError):  # the first error is the one to report
+                task.save()
+            raise
+        return LoopResult(reason, time.monotonic() - started, saved, samples)
+
+    def _train(self, stop: StopOnSignal, started: float) -> StopReason:
+        task, recorder = self._task, self._recorder
+        if self._is_out_of_patience():
+            return StopReason.PATIENCE
+        recorder.resume_clock()
+        for taken in take_steps(task, self._clock, task.total_steps - task.step):
+            self._record(taken)
+            if self._run_events():
+                recorder.resume_clock()
+            if (reason := self._reason_to_stop(stop, started, taken.finished)) is not None:
+                return reason
+        return StopReason.FINISHED
+
+    def _record(self, taken: TakenStep) -> None:
+        task, recorder = self._task, self._recorder
+        facts = task.describe(taken.batches)
+        recorder.add(taken.step, taken.metrics, facts.clips, facts.frames)
+        task.check_retracing(taken.batches)
+        if taken.step % self._settings.log_interval == 0:
+            recorder.flush()
+        recorder.status.add_step(taken.step, *self._clock.finish(group=facts.group), group=facts.group)
+        self._display.advance(taken.step)
+        if taken.finished is not None:
+            recorder.show_first_steps(taken.finished)
+
+    def _reason_to_stop(self, stop: StopOnSignal, started: float, finished: np.ndarray | None) -> StopReason | None:
+        if self._is_out_of_patience():
+            return StopReason.PATIENCE
+        reason = StopReason.SIGNAL if stop.is_requested else None
+        max_minutes = self._settings.max_minutes
+        if max_minutes is not None and time.monotonic() - started > 60 * max_minutes:
+            reason = StopReason.TIME
+        if self._task.confirm_stop(reason is not None, finished):
+            return reason or StopReason.SIGNAL  # of another worker
+        return None
+
+    def _is_out_of_patience(self) -> bool:
+        return self._task.history.is_out_of_patience(self._settings.early_stopping_patience)
+
+    def _lacks_validation(self, reason: StopReason) -> bool:
+        """Whether the last weights are not validated yet, and there is time for it."""
+        is_validated = self._task.step % self._settings.validation_interval == 0
+        return self._task.can_validate and not is_validated and reason is not StopReason.SIGNAL
+
+    def _run_events(self) -> bool:
+        """Do what is due at this step besides learning; true if anything was."""
+        task = self._task
+        has_evaluation = task.has_evaluation
+        due = due_events(
+            task.step, task.total_steps, self._settings, can_validate=task.can_validate, has_evaluation=has_evaluation
+        )
+        is_best = self._validate() if due.validation else False
+        if not (due.checkpoint or due.sample or due.evaluation or is_best):
+            return due.validation
+        saved = self._try_to_save()
+        if saved is None:
+            return True
+        if due.evaluation:
+            is_best = self._evaluate(saved)
+        # The best checkpoint of a run with an evaluation is chosen by that, of any other run by validation.
+        if is_best and (due.evaluation or not has_evaluation):
+            self._mark_best(saved)
+        if due.sample:
+            with self._recorder.counted_as_logging():
+                task.draw(self._recorder.logbook)
+            self._recorder.logbook.submit(lambda: task.sample(saved, self._recorder.logbook), "Spoken samples")
+        return True
+
+    def _validate(self) -> bool:
+        """Validate; true if the loss is the lowest so far."""
+        task = self._task
+        with self._timers.stage("validation"), self._recorder.state("validating"):
+            losses = task.validate(self._display.validating)
+        self._recorder.logbook.scalars("validation", task.step, losses)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in losses.items())
+        self._display.line(f"Step {task.step}: validation {shown}")
+        is_best = task.history.note_validation(losses["loss"], task.step)
+        if (line := task.lower_learning_rate()) is not None:
+            self._display.line(f"Step {task.step}: {line}")
+        return is_best
+
+    def _evaluate(self, saved: SavedCheckpoint) -> bool:
+        """Measure a checkpoint; true if its character error rate is the lowest so far."""
+        step = self._task.step
+        with self._timers.stage("evaluation"):
+            metrics = self._task.evaluate(saved)
+        self._recorder.logbook.scalars("evaluation", step, metrics)
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        self._display.line(f"Step {step}: evaluation {shown}")
+        return self._task.history.note_evaluation(metrics["cer"])
+
+    def _save(self) -> SavedCheckpoint | None:
+        with self._recorder.state("saving"), self._timers.stage("checkpoint"):
+            return self._task.save()
+
+    def _try_to_save(self) -> SavedCheckpoint | None:
+        """Save in the middle of a run: a full disk is reported, not fatal, because there may be space the next time."""
+        try:
+            return self._save()
+        except CheckpointError as error:
+            self._display.line(f"Step {self._task.step}: {error} Training continues.")
+            return None
+
+    def _mark_best(self, saved: SavedCheckpoint) -> None:
+        try:
+            self._task.mark_best(saved)
+        except CheckpointError as error:
+            self._display.line(f"Step {self._task.step}: {error}")
+
+    def _final_samples(self, saved: SavedCheckpoint) -> list[Path]:
+        """Samples that a full disk prevents can be made later from the checkpoint."""
+        try:
+            return self._task.sample(saved, None)
+        except (OSError, MyXTTSError) as error:
+            self._display.line(f"Spoken samples could not be made: {error}")
+            return []

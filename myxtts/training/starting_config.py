@@ -1,0 +1,198 @@
+"""The configuration that the first weights of a run require, decided before the corpus is prepared. No TensorFlow here.
+
+The first weights are those of the run in `checkpoint_dir`, otherwise those of `training.init_from`, otherwise new ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from myxtts.audio.mel import MelSpec, voice_rate
+from myxtts.cache.prepared_language import with_prepared_language
+from myxtts.cache.writer import ignore_line
+from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, XTTSConfig
+from myxtts.config.load import config_to_dict, parse_config
+from myxtts.errors import CheckpointError, ConfigError
+from myxtts.models.spec import SIZES, ModelSpec
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
+from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint
+
+BUNDLED = "bundled"
+"""The name in `init_from` of the voice that comes with the package."""
+MEL_FIELDS = ("sample_rate", "n_fft", "win_length", "hop_length", "n_mels", "mel_f_min", "mel_f_max", "log_floor")
+DIMENSIONS = (
+    "text_channels",
+    "text_layers",
+    "text_heads",
+    "decoder_channels",
+    "decoder_layers",
+    "speaker_channels",
+)
+FOLLOWED = {"data": (*MEL_FIELDS, "text_symbols", "language"), "model": ("size", *DIMENSIONS)}
+"""Settings that belong to weights: at their default, they take the values that the weights were trained with."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The network whose weights a run starts from, without the weights."""
+
+    name: str
+    """As the user gave it."""
+    mel: MelSpec
+    model: ModelSpec
+    text_symbols: str
+    languages: tuple[str, ...]
+
+    @property
+    def size(self) -> str:
+        """The model size with these dimensions, or the nearest one."""
+        return min(SIZES, key=lambda name: abs(SIZES[name]["decoder_channels"] - self.model.decoder_channels))
+
+
+def locate_origin(init_from: str) -> Path:
+    """The voice folder or checkpoint folder that `init_from` names."""
+    path = bundled_voice() if init_from == BUNDLED else Path(init_from)
+    return path if os.path.isfile(path / DESCRIPTION_NAME) else resolve_checkpoint(path)
+
+
+def read_origin(init_from: str) -> Origin:
+    """Read what `init_from` was trained with; its weights are not read."""
+    path = locate_origin(init_from)
+    if (path / DESCRIPTION_NAME).is_file():
+        voice = read_description(path)
+        return Origin(init_from, voice.mel_spec(), voice.model_spec(), voice.front_end["kind"], tuple(voice.languages))
+    state = read_state(path)
+    try:
+        corpus = state["corpus"]
+        return Origin(
+            init_from,
+            MelSpec.from_dict(corpus["mel"]),
+            ModelSpec.from_dict(corpus["model"]),
+            corpus["front_end"]["kind"],
+            tuple(corpus["languages"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} does not hold what a checkpoint holds: {error}.") from None
+
+
+def resolve_starting_config(
+    config: XTTSConfig, reset_training: bool = False, announce: Callable[[str], None] = ignore_line
+) -> XTTSConfig:
+    """The configuration with the settings that the first weights decide.
+
+    Settings at their default take the values that the weights were trained with. A setting that contradicts `init_from` is a
+    `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.resume`, which knows the corpus.
+    Without such weights, the language is the one that the corpus was prepared in.
+
+    Args:
+        reset_training: ignore the run in `checkpoint_dir`.
+        announce: prints a line.
+    """
+    init_from = config.training.init_from
+    settings: dict[str, dict[str, Any]] = {}
+    run = None if reset_training else _newest_state(Path(config.training.checkpoint_dir))
+    if run is not None:
+        settings = _settings_of_run(run, config.training.checkpoint_dir)
+    elif init_from is not None:
+        origin = read_origin(init_from)
+        _refuse_contradictions(config, origin)
+        settings = _settings_of_origin(config.model, origin)
+    taken_from = config.training.checkpoint_dir if run is not None else init_from
+    filled = _filled_in(config_to_dict(config), settings)
+    data = config.data
+    if filled["data"]["language"] is None:
+        data = with_prepared_language(data, None, announce)
+    language = data.language or DEFAULT_LANGUAGE
+    filled = _filled_in(filled, {"data": {"language": language}, "model": {"size": DEFAULT_SIZE}})
+    return parse_config(filled, source=f"the settings taken from {taken_from}")
+
+
+def _newest_state(folder: Path) -> dict[str, Any] | None:
+    """The state of the newest checkpoint that can be read; damaged ones are reported when the run is resumed."""
+    for path in reversed(checkpoints_in(folder)):
+        try:
+            return read_state(path)
+        except CheckpointError:
+            continue
+    return None
+
+
+def _settings_of_run(state: Mapping[str, Any], folder: str) -> dict[str, dict[str, Any]]:
+    try:
+        saved = state["config"]
+        settings = {
+            section: {name: saved[section][name] for name in names if name in saved[section]}
+            for section, names in FOLLOWED.items()
+        }
+        rate = state["corpus"]["mel"]["sample_rate"]
+        if settings["data"]["sample_rate"] == "auto" and voice_rate(rate) != rate:
+            settings["data"]["sample_rate"] = rate  # a run of version 0.1, whose `auto` kept every rate
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder} holds a run whose state cannot be read: {error}.") from None
+    return settings
+
+
+def _settings_of_origin(model: ModelConfig, origin: Origin) -> dict[str, dict[str, Any]]:
+    size = origin.size if model.size == "auto" else model.size
+    standard = SIZES[size] | {"speaker_channels": ModelSpec.speaker_channels}
+    trained = {name: getattr(origin.model, name) for name in DIMENSIONS}
+    return {
+        "data": {
+            **origin.mel.to_config(),
+            "text_symbols": origin.text_symbols,
+            "language": origin.languages[0] if len(origin.languages) == 1 else None,
+        },
+        "model": {"size": size, **{name: trained[name] for name in DIMENSIONS if trained[name] != standard[name]}},
+    }
+
+
+def _refuse_contradictions(config: XTTSConfig, origin: Origin) -> None:
+    """Raise a `ConfigError` that names every given setting with which the weights would mean something else."""
+    trained = {
+        "data": origin.mel.to_config() | {"text_symbols": origin.text_symbols},
+        "model": {name: getattr(origin.model, name) for name in DIMENSIONS},
+    }
+    found = []
+    for section, values in trained.items():
+        settings = getattr(config, section)
+        for name, value in values.items():
+            given = getattr(settings, name)
+            if given not in (_default_of(settings, name), value):
+                found.append(f"{section}.{name}: {given}; {origin.name} was trained with {value}")
+    size = config.model.size
+    if size != "auto" and any(
+        getattr(config.model, name) is None and SIZES[size][name] != trained["model"][name] for name in SIZES[size]
+    ):
+        dimensions = ", ".join(f"{name} {trained['model'][name]}" for name in DIMENSIONS)
+        found.append(f"model.size: {size}; {origin.name} is {origin.size} ({dimensions})")
+    if found:
+        raise ConfigError(
+            f"Settings contradict --init-from {origin.name}:\n"
+            + "\n".join(f"  - {line}" for line in found)
+            + f"\nLeave them out to use those of {origin.name}, or train without --init-from."
+        )
+
+
+def _filled_in(
+    sections: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The sections of a configuration with `settings` where a field has its default."""
+    defaults = config_to_dict(XTTSConfig())
+    return {
+        section: dict(values)
+        | {
+            name: value
+            for name, value in settings.get(section, {}).items()
+            if value is not None and values[name] == defaults[section][name]
+        }
+        for section, values in sections.items()
+    }
+
+
+def _default_of(settings: Any, name: str) -> Any:
+    return next(field.default for field in dataclasses.fields(settings) if field.name == name)

@@ -1,0 +1,86 @@
+"""Recordings become clips: resampled, trimmed, leveled, or rejected with a reason."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from myxtts.audio.clips import level_loudness, load_clip, trim_silence
+from myxtts.audio.files import write_audio
+from myxtts.config.config import DataConfig
+from myxtts.errors import AudioError
+
+RATE = 16000
+
+
+def tone(seconds: float = 1.0, rate: int = RATE, amplitude: float = 0.3, hz: float = 440.0) -> np.ndarray:
+    return (amplitude * np.sin(2 * np.pi * hz * np.arange(int(seconds * rate)) / rate)).astype(np.float32)
+
+
+def quiet(seconds: float) -> np.ndarray:
+    return np.zeros(int(seconds * RATE), np.float32)
+
+
+def reason_of(action, *arguments) -> str:
+    with pytest.raises(AudioError) as caught:
+        action(*arguments)
+    return caught.value.reason
+
+
+def test_silence_is_trimmed_at_both_ends_and_kept_inside():
+    samples = np.concatenate([quiet(0.5), tone(0.4), quiet(0.3), tone(0.4), quiet(0.7)])
+    trimmed = trim_silence(samples, RATE, 45.0)
+    assert len(trimmed) / RATE == pytest.approx(0.4 + 0.3 + 0.4 + 0.06, abs=0.021)
+
+
+def test_trimming_leaves_sound_without_silence_alone():
+    np.testing.assert_array_equal(trim_silence(tone(), RATE, 45.0), tone())
+
+
+def test_level_is_that_of_the_spoken_parts():
+    samples = np.concatenate([tone(0.5, amplitude=0.02), quiet(2.0)])
+    leveled = level_loudness(samples, RATE, -23.0)
+    spoken = leveled[: RATE // 2]
+    assert 20 * np.log10(np.sqrt(np.mean(spoken**2))) == pytest.approx(-23.0, abs=0.1)
+
+
+def test_leveling_never_clips():
+    samples = tone(amplitude=0.01)
+    samples[5000] = 0.5
+    assert np.abs(level_loudness(samples, RATE, -5.0)).max() == pytest.approx(0.99, abs=1e-3)
+
+
+def test_load_clip_resamples_trims_and_levels(tmp_path):
+    soundfile.write(tmp_path / "a.flac", np.concatenate([quiet(1.5), tone(1.0, 48000), quiet(1.5)]), 48000)
+    samples = load_clip(tmp_path / "a.flac", DataConfig(), RATE)
+    assert len(samples) / RATE == pytest.approx(1.06, abs=0.021)
+    assert 20 * np.log10(np.sqrt(np.mean(samples[1000:-1000] ** 2))) == pytest.approx(-23.0, abs=0.2)
+
+
+def test_load_clip_neither_trims_nor_levels_when_both_are_off(tmp_path):
+    samples = np.concatenate([quiet(0.5), tone()])
+    soundfile.write(tmp_path / "a.wav", samples, RATE, subtype="FLOAT")
+    config = DataConfig(trim_silence_db=None, loudness_db=None)
+    np.testing.assert_array_equal(load_clip(tmp_path / "a.wav", config, RATE), samples)
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        (quiet(1.0), "silent"),
+        (tone(amplitude=0.0005), "silent"),
+        (tone(0.1), "too short"),
+        (np.concatenate([quiet(2.0), tone(0.1), quiet(2.0)]), "too short"),
+        (tone(3.5), "too long"),
+        (tone(9.0), "too long"),
+    ],
+)
+def test_unusable_clips_are_rejected_with_a_reason(tmp_path, samples, reason):
+    write_audio(tmp_path / "a.wav", samples, RATE)
+    config = DataConfig(min_seconds=0.3, max_seconds=3.0)
+    assert reason_of(load_clip, tmp_path / "a.wav", config, RATE) == reason
+
+
+def test_the_error_of_a_short_clip_names_its_length_and_the_minimum(tmp_path):
+    write_audio(tmp_path / "a.wav", tone(0.1), RATE)
+    with pytest.raises(AudioError, match=r"is only 0\.10 s long; data\.min_seconds is 0\.3\."):
+        load_clip(tmp_path / "a.wav", DataConfig(min_seconds=0.3, trim_silence_db=None), RATE)

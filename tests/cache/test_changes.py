@@ -1,0 +1,49 @@
+"""What has to be prepared follows from size, time and text alone."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from myxtts.cache.changes import ClipStates, find_changes
+from myxtts.cache.journal import RECORD, clip_key
+from myxtts.cache.rejection_memory import RememberedRejection
+
+few = st.integers(0, 2)
+state = st.tuples(few, few, few)
+"""Size, time and text of a clip: equal often enough."""
+
+
+@given(st.lists(st.tuples(state, st.none() | state, st.none() | state), max_size=6))
+def test_every_clip_is_unchanged_rejected_or_prepared_for_a_reason(clips):
+    """Each clip as it is now, as its record says, and as it was rejected."""
+    ids = [f"clip{number}" for number in range(len(clips))]
+    now = np.array([each for each, _, _ in clips], np.int64).reshape(-1, 3)
+    states = ClipStates(ids, [clip_key(each) for each in ids], now[:, 0], now[:, 1], now[:, 2].astype(np.uint64))
+    known = np.zeros(sum(record is not None for _, record, _ in clips), RECORD)
+    rows = iter(range(len(known)))
+    for clip_id, (_, record, _) in zip(ids, clips, strict=True):
+        if record is not None:
+            row = next(rows)
+            known["key"][row] = np.frombuffer(clip_key(clip_id), "V16")[0]
+            known["source_bytes"][row], known["source_mtime_ns"][row], known["text_hash"][row] = record
+    remembered = {
+        clip_id: RememberedRejection("silent", "", *rejected)
+        for clip_id, (_, _, rejected) in zip(ids, clips, strict=True)
+        if rejected is not None
+    }
+    changes = find_changes(states, known, remembered)
+    for clip, (current, record, rejected) in enumerate(clips):
+        has_record = record is not None
+        assert changes.has_same_audio[clip] == (has_record and record[:2] == current[:2])
+        assert changes.may_have_same_audio[clip] == (has_record and record[0] == current[0] and record[1] != current[1])
+        assert changes.has_same_text[clip] == (has_record and record[2] == current[2])
+        assert changes.is_ready[clip] == (record == current)
+        assert changes.is_rejected[clip] == (not has_record and rejected == current)
+
+
+def test_of_several_records_of_one_clip_the_last_counts():
+    known = np.zeros(2, RECORD)
+    known["key"] = np.frombuffer(clip_key("a"), "V16")[0]
+    known["frame_start"] = [1, 50]
+    states = ClipStates(["a"], [clip_key("a")], np.zeros(1), np.zeros(1), np.zeros(1, np.uint64))
+    assert find_changes(states, known, {}).records["frame_start"].tolist() == [50]

@@ -1,0 +1,61 @@
+"""Every fix is code that compiles, whatever the user's names are."""
+
+import inspect
+import linecache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from myxtts.diagnostics.observe import fixes
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
+
+LINES = ["dataset = load()", "for batch in data:", "for step, batch in enumerate(data):", "return float(loss)", "t += a.numpy()",
+         "model.predict(images, verbose=0)", "if x:", "", "@tf.function", "x = (", "checkpoint.save(path)"]  # fmt: skip
+
+
+def location(text: str) -> SourceLocation:
+    linecache.cache["fix.py"] = (len(text), None, [f"{text}\n"], "fix.py")
+    return SourceLocation("fix.py", 1, "train")
+
+
+@given(
+    function=st.sampled_from(["train_step", "<lambda>", "class", "Model.step", "_step", "شبکه", ""]),
+    arguments=st.lists(st.sampled_from(["self", "batch", "batch.mel", "0", "lambda", "x y"]), max_size=4).map(tuple),
+    argument=st.sampled_from(["batch", "batch.mel", "0", "scale", "import"]),
+    text=st.sampled_from(LINES),
+    flag=st.booleans(),
+)
+def test_every_fix_compiles(function, arguments, argument, text, flag):
+    values = {
+        "function": function, "class_name": function, "arguments": arguments, "argument": argument, "is_jit": flag,
+        "is_batch": flag, "has_shuffle": flag, "location": location(text), "dtype": "float32", "description": "Setting object",
+    }  # fmt: skip
+    makers = [
+        one for name, one in vars(fixes).items()
+        if inspect.isfunction(one) and one.__module__ == fixes.__name__ and not name.startswith("_")
+        and name not in ("identifier", "assigned_name")
+    ]  # fmt: skip
+    assert len(makers) > 15
+    for make in makers:
+        code = make(**{name: values[name] for name in inspect.signature(make).parameters})
+        compile(code, make.__name__, "exec")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [value for name, value in vars(fixes).items() if name.isupper() and isinstance(value, str)]
+    + list(fixes.SWITCH_OFF.values()),
+)
+def test_constant_fixes_compile(code):
+    compile(code, "fix", "exec")
+
+
+def test_fix_has_the_users_own_names():
+    assert "clips = clips.prefetch" in fixes.prefetch(location("clips = tf.data.Dataset.range(3)"))
+    assert "mean_penalty.update_state(penalty)" in fixes.read_every_n_steps(location("log(float(penalty))"))
+    assert fixes.tensor_argument("step", ("self", "batch", "rate"), "rate").startswith(
+        "step(batch, rate=tf.constant(rate))"
+    )
+    assert "tf.function(generator)" in fixes.call_the_model(location("fake = generator.predict(noise)"))
+    assert "dataset = dataset.prefetch" in fixes.prefetch(UNKNOWN)

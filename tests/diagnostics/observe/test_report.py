@@ -1,0 +1,97 @@
+"""The report: a rule that fails costs one note, little gains are notes, and long tables are cut."""
+
+import json
+
+import pytest
+
+from myxtts.diagnostics.observe import report as reports
+from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.ceiling import measure_ceiling
+from myxtts.diagnostics.observe.hooks import Instrumentation
+from myxtts.diagnostics.observe.load import MachineLoad
+from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.report import build_report
+from myxtts.diagnostics.observe.report_text import MOST_STAGES, report_to_markdown, report_to_text
+from tests.diagnostics.observe.trainings import Trainable
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    """A healthy training of 30 steps, with a value fetched in each."""
+    training = Trainable()
+    watcher = Instrumentation()
+    watcher.install()
+    for batch in training.dataset():
+        float(training.train_step(batch))
+    watcher.remove()
+    watcher.recording.last_step = None
+    return watcher.recording
+
+
+def test_rule_that_fails_is_one_note_and_the_rest_is_reported(recording, monkeypatch):
+    def find_nothing(facts):
+        raise OverflowError("int too large to convert to float")
+        yield
+
+    monkeypatch.setattr(reports, "RULES", (find_nothing, *reports.RULES))
+    report = build_report(recording)
+    assert report.split.steps == 30
+    assert [note for note in report.notes if "The rule 'find nothing' failed (OverflowError" in note]
+
+
+def test_finding_that_gains_less_than_one_percent_is_a_note_and_no_exit_code(recording):
+    report = build_report(recording)
+    small = [one for one in [*report.findings, *report.minor_findings] if one.gain_fraction < 0.01]
+    assert small == list(report.minor_findings)
+    assert all(one.gain_fraction >= 0.01 for one in report.findings)
+    only_notes = reports.Report("compute-bound", "", report.account, minor_findings=report.findings, split=report.split)
+    assert only_notes.exit_code == 0
+
+
+def test_ceiling_that_fails_is_one_line(recording):
+    def broken(*args):
+        raise RuntimeError("Called a function referencing variables which have been deleted.")
+
+    broken.experimental_get_tracing_count = lambda: 1
+    broken._list_all_concrete_functions = list
+    recording.last_step = (broken, (), {}, ())
+    ceiling = measure_ceiling(recording)
+    assert ceiling.step_alone_seconds is None
+    assert "RuntimeError: Called a function" in ceiling.step_reason
+
+
+def test_json_holds_the_account_and_is_what_text_and_markdown_are_made_of(recording):
+    content = json.loads(json.dumps(build_report(recording).to_json()))
+    assert sum(line["share"] for line in content["account"]) == pytest.approx(1.0)
+    text, markdown = report_to_text(content), report_to_markdown(content, "Diagnosis of train.py")
+    for line in content["account"]:
+        assert line["title"] in text
+        assert f"| {line['title']} |" in markdown
+    assert markdown.startswith("### Diagnosis of train.py")
+
+
+def test_at_most_ten_stages_are_printed(recording):
+    content = build_report(recording).to_json()
+    stage = {"name": "map(f)", "place": "train.py:1", "seconds_per_batch": 0.1, "is_parallel": False, "python": []}
+    content["stages"] = [stage] * 25
+    text = report_to_text(content)
+    assert text.count("map(f)") == MOST_STAGES
+    assert "... and 15 more" in text
+
+
+def test_busy_machine_is_noted(recording):
+    recording.machine_load = MachineLoad(others=0.8, steal=0.1, load_average=4.0)
+    assert any("The machine was busy: other processes used 80 %" in note for note in build_report(recording).notes)
+    recording.machine_load = MachineLoad(others=0.05, steal=0.0, load_average=1.0)
+    assert not any("busy" in note.split(".")[0] for note in build_report(recording).notes)
+
+
+def test_failed_hook_does_not_break_the_observation():
+    from myxtts.diagnostics.observe.hooks import PatchSet
+
+    recording = Recording()
+    PatchSet(recording).replace(json, "not_there", lambda original: original)
+    assert recording.failed_hooks == ["json.not_there"]
+    with observe() as observation:
+        pass
+    assert observation.report.exit_code == 2

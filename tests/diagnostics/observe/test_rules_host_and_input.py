@@ -1,0 +1,131 @@
+"""What keeps a device waiting: fetched values, slow input, regular stalls and Python between the steps, each at its line."""
+
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.issues import Issue
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+
+
+def work() -> None:
+    """Something for a step to take: a few milliseconds."""
+    time.sleep(0.004)
+
+
+def test_value_fetched_in_every_step_is_named_at_its_line():
+    training = Trainable()
+
+    def loop():
+        for batch in training.dataset():
+            loss = training.train_step(batch)
+            float(loss)
+
+    with observe() as observation:
+        loop()
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "float(loss)")
+
+
+def test_value_fetched_now_and_then_is_healthy():
+    training = Trainable()
+    with observe() as observation:
+        for step, batch in enumerate(training.dataset()):
+            loss = training.train_step(batch)
+            if step % 10 == 0:
+                float(loss)
+    assert "host-sync" not in issues_in(observation.report)
+
+
+def test_numpy_function_on_a_tensor_is_a_fetch():
+    training = Trainable()
+
+    def loop():
+        for batch in training.dataset():
+            np.mean(training.train_step(batch))
+
+    with observe() as observation:
+        loop()
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "np.mean")
+
+
+def test_weights_fetched_through_keras_in_every_step_are_a_fetch():
+    training, layer = Trainable(), keras.layers.Dense(3)
+    layer.build((None, 3))
+
+    def loop():
+        for batch in training.dataset():
+            training.train_step(batch)
+            layer.get_weights()
+
+    with observe() as observation:
+        loop()
+    assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "get_weights")
+
+
+def test_python_function_in_the_pipeline_is_found_in_its_graph():
+    def slow(value):
+        time.sleep(0.003)
+        return value
+
+    def prepare(value):
+        return tf.ensure_shape(tf.numpy_function(slow, [value], tf.float32), (8, 64))
+
+    training = Trainable()
+    with observe() as observation:
+        for batch in tf.data.Dataset.from_tensors(training.batch()).repeat(30).map(prepare):
+            training.train_step(batch)
+    report = observation.report
+    found = finding(report, Issue.NUMPY_FUNCTION)
+    assert found.location.line == line_of(prepare, "tf.numpy_function")
+    assert "tf.numpy_function found in data pipeline!" in found.what
+    assert "input-bound" in issues_in(report)
+    assert report.verdict_class == "input-bound"
+
+
+def test_plain_generator_in_the_loop_is_waiting_for_input():
+    training = Trainable()
+
+    def batches():
+        for _ in range(30):
+            time.sleep(0.005)
+            yield training.batch()
+
+    def loop():
+        for batch in batches():
+            training.train_step(batch)
+
+    with observe() as observation:
+        loop()
+    assert finding(observation.report, Issue.INPUT_BOUND).location.line == line_of(loop, "in batches()")
+    assert "device-idle" not in issues_in(observation.report)
+
+
+def test_regular_stall_is_named_with_its_period_and_line():
+    training = Trainable()
+
+    def loop():
+        for step, batch in enumerate(training.dataset(64)):
+            training.train_step(batch)
+            work()
+            if step % 8 == 7:
+                time.sleep(0.06)
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.CYCLIC_STALL)
+    assert "every 8 steps" in found.what
+    assert found.location.line == line_of(loop, "time.sleep(0.06)")
+
+
+def test_python_between_the_steps_is_named_at_its_line():
+    training = Trainable()
+    with observe() as observation:
+        for batch in training.dataset():
+            training.train_step(batch)
+            work()
+    found = finding(observation.report, Issue.DEVICE_IDLE)
+    assert found.location.line == line_of(work, "time.sleep")
+    assert observation.report.verdict_class == "host-bound"

@@ -1,0 +1,186 @@
+"""What happens outside of the steps, or inside their graph: each at its line, and never called compute-bound."""
+
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.issues import Issue
+from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+
+
+def work() -> None:
+    time.sleep(0.1)
+
+
+def test_dataset_built_again_for_every_epoch_is_named_at_its_map():
+    training = Trainable()
+
+    def loop():
+        for _ in range(6):
+            dataset = tf.data.Dataset.range(4)
+            dataset = dataset.map(lambda value: tf.reduce_sum([tf.cast(value, tf.float32) * k for k in range(300)]))
+            for value in dataset:
+                training.train_step(training.batch() + value * 0.0)
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.DATASET_IN_LOOP)
+    assert found.location.line == line_of(loop, "dataset.map(")
+    assert observation.report.verdict_class == "epoch-bound"
+
+
+def test_shuffle_buffer_that_fills_in_every_epoch_is_named_at_its_line():
+    training = Trainable()
+
+    def slow(value):
+        work()
+        return np.float32(value)
+
+    def loop():
+        dataset = tf.data.Dataset.range(4).map(lambda value: tf.numpy_function(slow, [value], tf.float32))
+        dataset = dataset.shuffle(4)
+        for _ in range(4):
+            for _value in dataset:
+                training.train_step(training.batch())
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.SLOW_EPOCH_START)
+    assert found.location.line == line_of(loop, "dataset.shuffle(4)")
+    assert "shuffle buffer" in found.what
+
+
+def test_predict_on_single_batches_is_named_at_its_line():
+    training = Trainable()
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.build((None, 4))
+
+    def loop():
+        for _ in range(8):
+            training.train_step(training.batch())
+            model.predict(np.ones((2, 4)), verbose=0)
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.PREDICT_IN_LOOP)
+    assert found.location.line == line_of(loop, "model.predict")
+    assert "8 times" in found.what
+    assert "infer = tf.function(model)" in found.fix
+    assert observation.report.verdict_class != "compute-bound"
+
+
+def test_validation_of_fit_is_not_predict_in_a_loop():
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    data = np.ones((16, 4)), np.ones((16, 4))
+    with observe() as observation:
+        model.fit(*data, batch_size=8, epochs=6, verbose=0, validation_data=data)
+    assert "predict-in-loop" not in issues_in(observation.report)
+
+
+def test_python_function_inside_the_compiled_step_is_host_time_at_its_line():
+    variable = tf.Variable(0.0)
+
+    def environment(value):
+        time.sleep(0.01)
+        return value
+
+    @tf.function
+    def train_step(value):
+        reward = tf.numpy_function(environment, [value], tf.float32)
+        variable.assign_add(tf.reduce_sum(reward))
+        return reward
+
+    with observe() as observation:
+        for _ in range(20):
+            train_step(tf.constant(1.0))
+    report = observation.report
+    found = finding(report, Issue.PYTHON_IN_STEP)
+    assert found.location.line == line_of(train_step.python_function, "tf.numpy_function")
+    assert report.verdict_class == "host-bound"
+    assert report.split.host_seconds > report.split.device_seconds
+
+
+def test_print_inside_the_compiled_step_is_reported_at_its_line(capfd):
+    variable = tf.Variable(0.0)
+
+    @tf.function
+    def train_step(value):
+        tf.print("value", value)
+        return variable.assign_add(tf.reduce_sum(value))
+
+    with observe() as observation:
+        for _ in range(10):
+            train_step(tf.ones(4))
+    found = finding(observation.report, Issue.PYTHON_IN_STEP)
+    assert found.location.line == line_of(train_step.python_function, "tf.print")
+    assert len(capfd.readouterr().err.strip().splitlines()) == 10  # estimating its cost prints nothing
+
+
+def test_slow_callback_is_named_at_its_line():
+    class Slow(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            work()
+
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    with observe() as observation:
+        model.fit(np.ones((8, 4)), np.ones((8, 4)), batch_size=2, epochs=10, verbose=0, callbacks=[Slow()])
+    found = finding(observation.report, Issue.SLOW_CALLBACK)
+    assert found.location.line == line_of(work, "time.sleep")
+    assert "on_epoch_end" in found.what
+
+
+def test_checkpoint_in_most_steps_is_named_at_its_line(tmp_path):
+    training = Trainable()
+    checkpoint = tf.train.Checkpoint(weights=training.weights)
+
+    def loop():
+        for step in range(12):
+            training.train_step(training.batch())
+            checkpoint.write(str(tmp_path / f"step-{step}"))
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.SLOW_CHECKPOINT)
+    assert found.location.line == line_of(loop, "checkpoint.write")
+    assert "device-idle" not in issues_in(observation.report)  # one cause, one finding
+
+
+def test_python_between_epochs_is_named_at_its_line():
+    training = Trainable()
+
+    def loop():
+        for _ in range(5):
+            for batch in training.dataset(5):
+                training.train_step(batch)
+            work()
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.DEVICE_IDLE)
+    assert found.location.line == line_of(work, "time.sleep")
+    assert observation.report.verdict_class == "host-bound"
+
+
+def test_eager_step_of_a_strategy_is_called_eager():
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    with strategy.scope():
+        weights = [tf.Variable(tf.ones((8, 8))) for _ in range(12)]
+
+    def replica_step(batch):
+        with tf.GradientTape() as tape:
+            value = batch
+            for weight in weights:
+                value = tf.matmul(value, weight)
+            loss = tf.reduce_mean(value)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(1e-6 * gradient)
+
+    with observe() as observation:
+        for _ in range(8):
+            strategy.run(replica_step, args=(tf.ones((4, 8)),))
+    assert observation.report.verdict_class == "eager"

@@ -1,0 +1,79 @@
+"""Cyclic stalls: found with their period and size; noise, single long steps and steady steps are none."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
+
+
+def noisy(steps: int, seed: int = 0) -> np.ndarray:
+    return 0.01 * (1 + 0.05 * np.random.default_rng(seed).standard_normal(steps))
+
+
+@pytest.mark.parametrize("period", [4, 10, 25])
+def test_regular_stalls_have_their_period_and_size(period):
+    seconds = noisy(200)
+    seconds[period - 1 :: period] += 0.03
+    stalls = find_cyclic_stalls(seconds)
+    assert stalls.period == period
+    assert stalls.excess_seconds == pytest.approx(0.03, rel=0.1)
+    assert stalls.fraction == pytest.approx(0.03 / (0.01 * period + 0.03), rel=0.15)
+
+
+def test_steady_steps_have_none():
+    assert find_cyclic_stalls(noisy(200)) is None
+
+
+def test_one_long_step_is_none():
+    seconds = noisy(100)
+    seconds[50] = 1.0
+    assert find_cyclic_stalls(seconds) is None
+
+
+def test_irregular_long_steps_are_none():
+    seconds = noisy(200)
+    seconds[[3, 5, 41, 90, 97, 166, 171]] += 0.05
+    assert find_cyclic_stalls(seconds) is None
+
+
+def test_a_missed_stall_does_not_hide_the_period():
+    seconds = noisy(200)
+    seconds[9::10] += 0.05
+    seconds[49] = 0.01
+    assert find_cyclic_stalls(seconds).period == 10
+
+
+def test_too_few_steps_are_none():
+    assert find_cyclic_stalls(np.array([0.1, 0.2, 0.1])) is None
+
+
+def test_long_steps_thrown_at_random_are_hardly_ever_taken_for_a_cycle():
+    found = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        seconds = noisy(120, seed)
+        seconds[random.choice(120, random.integers(4, 14), replace=False)] += random.uniform(0.02, 0.08)
+        found += find_cyclic_stalls(seconds) is not None
+    assert found <= 1
+
+
+def test_stalls_of_varying_size_are_found_among_smaller_noise():
+    random = np.random.default_rng(5)
+    seconds = noisy(160)
+    seconds[random.choice(160, 30, replace=False)] += random.uniform(0.005, 0.03, 30)
+    seconds[19::20] += random.uniform(0.08, 0.8, 8)
+    assert find_cyclic_stalls(seconds).period == 20
+
+
+@pytest.mark.parametrize("steps", [10_000, 50_000])
+def test_long_runs_are_judged_in_little_memory_and_time(steps):
+    seconds = noisy(steps)
+    seconds[4::5] += 0.03
+    tracemalloc.start()
+    stalls = find_cyclic_stalls(seconds)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert stalls.period == 5
+    assert peak < 50e6

@@ -1,0 +1,48 @@
+"""From texts with marks to pieces."""
+
+from collections import Counter
+
+import pytest
+
+from myxtts.errors import TextError
+from myxtts.synthesis.markup import parse_markup
+from myxtts.synthesis.reader import Reader
+from tests.synthesis.tiny_voice import describe
+
+READER = Reader(describe().tokenizer(), 180)
+
+
+def read(text, pause=0.3):
+    symbols = READER.tokenizer.symbols.symbols
+    pieces = READER.read(parse_markup(text), "en", pause, seed=0)
+    return [("".join(symbols[each] for each in piece.ids), round(piece.pause_seconds, 3)) for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two", [("one.", 0.3), ("two", 0.3)]),
+        ("One[pause:1s]two", [("one", 1.0), ("two", 0.3)]),
+        ("One.[pause:1s][pause:500ms] Two", [("one.", 1.5), ("two", 0.3)]),
+        ("[pause:2s]One", [("", 2.0), ("one", 0.3)]),
+        ("One[pause:2s]", [("one", 2.0)]),
+        ("I say [[həlo]], you", [("i say hlo, you", 0.3)]),
+        ("[[abc]]", [("abc", 0.3)]),
+        ("One. [[ab cd]] two. Three", [("one.", 0.3), ("ab cd two.", 0.3), ("three", 0.3)]),
+        ("<speak><p>One</p><p>two</p></speak>", [("one", 0.3), ("two", 0.3)]),
+        ('<speak>One <prosody rate="slow">two</prosody> three</speak>', [("one", 0.1), ("two", 0.1), ("three", 0.3)]),
+    ],
+)
+def test_marks_become_pauses_and_symbols(text, expected):
+    assert read(text) == expected
+
+
+def test_unknown_symbols_of_given_phonemes_are_counted():
+    (piece,) = READER.read(parse_markup("Say [[həlo]]"), "en", 0.3, seed=0)
+    assert piece.unknown == Counter("ə")
+    assert piece.text == "Say həlo"
+
+
+def test_marks_without_anything_to_speak_raise():
+    with pytest.raises(TextError, match="nothing to say"):
+        read("[[123]] [pause:1s]")

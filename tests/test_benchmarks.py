@@ -1,0 +1,56 @@
+"""The benchmarks start as scripts and as modules, and their harness compares fairly."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import harness
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
+def test_a_benchmark_imports_its_neighbors_by_their_full_name(path):
+    """`from harness import …` works in a script only, not with `python -m benchmarks.NAME`."""
+    neighbors = {other.stem for other in BENCHMARKS}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not imported & neighbors
+
+
+@pytest.mark.parametrize("command", [["benchmarks/loader.py"], ["-m", "benchmarks.loader"]], ids=["script", "module"])
+def test_a_benchmark_starts_as_a_script_and_as_a_module(command):
+    pytest.importorskip("librosa")
+    done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout[:6]) == (0, "usage:"), done.stderr
+
+
+def test_every_contender_runs_in_every_round_and_the_first_one_changes(monkeypatch):
+    monkeypatch.setattr(harness, "wait_until_idle", lambda: 0.0)
+    calls = []
+    contenders = {name: lambda name=name: calls.append(name) or 1.0 for name in "abc"}
+    rates = harness.interleaved(contenders, 3)
+    assert calls == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+    assert {name: len(values) for name, values in rates.items()} == {"a": 3, "b": 3, "c": 3}
+
+
+def test_work_after_a_turn_lowers_the_rate_of_its_contender(monkeypatch):
+    monkeypatch.setattr(harness, "wait_until_idle", lambda: 10.0)
+    assert harness.interleaved({"slow": lambda: 1.0}, 1)["slow"][0] < 0.1
+
+
+def test_ratios_are_taken_round_by_round():
+    rates = {"ours": [2.0, 30.0, 4.0], "theirs": [1.0, 10.0, 1.0]}
+    assert str(harness.ratio(rates, "ours", "theirs")) == "3 (2 – 4)"
+
+
+def test_results_are_written_as_one_flat_object(tmp_path):
+    harness.write_json(tmp_path / "results.json", {"ratio": 1.5})
+    assert json.loads((tmp_path / "results.json").read_text()) == {"ratio": 1.5}
+    harness.write_json(None, {"ratio": 1.5})

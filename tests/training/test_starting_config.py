@@ -1,0 +1,130 @@
+"""Settings that the first weights of a run decide: those of its own checkpoints, or of what `init_from` names."""
+
+import dataclasses
+import json
+
+import pytest
+
+from myxtts.audio.mel import MelSpec
+from myxtts.cache.prepare import prepare_cache
+from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
+from myxtts.config.load import config_to_dict
+from myxtts.errors import ConfigError
+from myxtts.models.spec import ModelSpec
+from myxtts.synthesis.voice_folder import bundled_voice, read_description
+from myxtts.training.checkpoint import FORMAT_VERSION
+from myxtts.training.starting_config import resolve_starting_config
+from tests.corpus.tiny_corpus import make_corpus, tiny_config
+
+PERSIAN_MEL = MelSpec(22050, n_fft=1408, win_length=1400, hop_length=352, n_mels=100, f_min=20.0, f_max=10000.0)
+
+
+def write_state(folder, mel=PERSIAN_MEL, config=None, **dimensions):
+    """A checkpoint of a Persian network in letters, without its arrays."""
+    model = dataclasses.replace(ModelConfig(size="small"), **dimensions)
+    spec = ModelSpec.from_config(model, num_symbols=40, num_languages=1, num_speakers=1, n_mels=mel.n_mels)
+    corpus = {
+        "mel": mel.to_dict(),
+        "model": spec.to_dict(),
+        "front_end": {"kind": "graphemes", "lexicon": {}},
+        "languages": ["fa"],
+    }
+    state = {
+        "format_version": FORMAT_VERSION,
+        "config": config_to_dict(config or XTTSConfig()),
+        "corpus": corpus,
+    }
+    (folder / "step-00000010").mkdir(parents=True)
+    (folder / "step-00000010" / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    return folder
+
+
+def settled(run, data=None, model=None, **training):
+    return resolve_starting_config(
+        XTTSConfig(
+            data=DataConfig(**(data or {})),
+            model=ModelConfig(**(model or {})),
+            training=TrainingConfig(checkpoint_dir=str(run), **training),
+        )
+    )
+
+
+def test_without_other_weights_the_defaults_are_settled(tmp_path):
+    config = settled(tmp_path)
+    assert config.data == DataConfig(language="en")
+    assert config.model == ModelConfig(size="tiny")
+
+
+def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
+    make_corpus(tmp_path / "corpus", 3)
+    prepare_cache(tiny_config(language="de"), tmp_path / "corpus")
+    data, lines = {"train_data": str(tmp_path / "corpus")}, []
+    config = XTTSConfig(data=DataConfig(**data), training=TrainingConfig(checkpoint_dir=str(tmp_path / "run")))
+    assert resolve_starting_config(config, announce=lines.append).data.language == "de"
+    assert [line.partition(",")[0] for line in lines] == ["Language: de"]
+    assert settled(tmp_path / "run", data | {"language": "en"}).data.language == "en"
+    assert settled(tmp_path / "run", data, init_from="bundled").data.language == "en"
+
+
+def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
+    voice = read_description(bundled_voice())
+    config = settled(tmp_path, init_from="bundled")
+    assert MelSpec.from_config(config.data, config.data.sample_rate) == voice.mel_spec()
+    assert (config.data.text_symbols, [config.data.language]) == (voice.front_end["kind"], voice.languages)
+    assert config.model.size == "tiny"
+
+
+def test_a_checkpoint_gives_its_mel_symbols_language_and_dimensions(tmp_path):
+    source = write_state(tmp_path / "source", decoder_layers=7)
+    config = settled(tmp_path / "run", init_from=str(source))
+    assert MelSpec.from_config(config.data, config.data.sample_rate) == PERSIAN_MEL
+    assert (config.data.text_symbols, config.data.language) == ("graphemes", "fa")
+    assert config.model == ModelConfig(size="small", decoder_layers=7)
+
+
+def test_settings_that_agree_and_another_language_are_kept(tmp_path):
+    source = write_state(tmp_path / "source")
+    data = {"sample_rate": 22050, "text_symbols": "graphemes", "language": "ar"}
+    config = settled(tmp_path / "run", data, {"size": "small", "text_heads": 4}, init_from=str(source))
+    assert (config.data.language, config.data.hop_length) == ("ar", PERSIAN_MEL.hop_length)
+    assert config.model == ModelConfig(size="small", text_heads=4)
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "line"),
+    [
+        ({"sample_rate": 24000}, {}, r"data\.sample_rate: 24000; .* was trained with 22050"),
+        ({"hop_length": 300}, {}, r"data\.hop_length: 300; .* was trained with 352"),
+        ({"n_mels": 64}, {}, r"data\.n_mels: 64; .* was trained with 100"),
+        ({"text_symbols": "phonemes"}, {}, r"data\.text_symbols: phonemes; .* was trained with graphemes"),
+        ({}, {"size": "tiny"}, r"model\.size: tiny; .* is small"),
+        ({}, {"decoder_layers": 3}, r"model\.decoder_layers: 3; .* was trained with 10"),
+    ],
+)
+def test_a_setting_that_contradicts_the_source_is_refused_with_both_values(tmp_path, data, model, line):
+    source = write_state(tmp_path / "source")
+    with pytest.raises(ConfigError, match=rf"Settings contradict --init-from [^\n]*\n  - {line}[^\n]*\nLeave them out"):
+        settled(tmp_path / "run", data, model, init_from=str(source))
+
+
+def test_a_resumed_run_keeps_its_own_settings_whatever_it_started_from(tmp_path):
+    own = XTTSConfig(
+        data=DataConfig(**PERSIAN_MEL.to_config(), text_symbols="graphemes", language="fa"),
+        model=ModelConfig(size="small"),
+    )
+    run = write_state(tmp_path, config=own)
+    for init_from in (None, str(tmp_path / "removed since")):
+        config = settled(run, init_from=init_from)
+        assert (config.data, config.model) == (own.data, own.model)
+
+
+def test_a_run_of_an_earlier_version_keeps_its_rate(tmp_path):
+    mel = MelSpec(22050, f_max=11025.0)
+    before = XTTSConfig(data=DataConfig(n_fft=1024, win_length=1024, hop_length=256, language="en"))
+    config = settled(write_state(tmp_path, mel, before))
+    assert MelSpec.from_config(config.data, config.data.sample_rate) == mel
+
+
+def test_a_run_that_starts_again_does_not_follow_the_earlier_one(tmp_path):
+    config = XTTSConfig(training=TrainingConfig(checkpoint_dir=str(write_state(tmp_path))))
+    assert resolve_starting_config(config, reset_training=True).model.size == "tiny"
