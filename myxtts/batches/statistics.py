@@ -109,6 +109,7 @@ def padding_waste(cache: Cache, clips: np.ndarray, config: DataConfig, max_mel_f
     plans["packed"] = ("packed", 1)
     waste = {}
     for name, (kind, num_buckets) in plans.items():
+        sizes: dict[str, Any] = plan_sizes(config) | {"num_buckets": num_buckets}
         plan = build_plan(
             kind,
             cache.frame_counts,
@@ -116,7 +117,7 @@ def padding_waste(cache: Cache, clips: np.ndarray, config: DataConfig, max_mel_f
             clips=chosen,
             max_mel_frames=max_mel_frames,
             n_mels=cache.mel.n_mels,
-            **plan_sizes(config) | {"num_buckets": num_buckets},
+            **sizes,
         )
         waste[name] = 1.0 - plan.useful_fraction()
     return waste
