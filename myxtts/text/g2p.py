@@ -136,7 +136,12 @@ def _replaced(phonemes: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 @functools.cache
 def _segmenter(language: str) -> Segmenter:
-    return Segmenter(language, lambda character: is_foreign(language, character) or character in READABLE_SIGNS)
+    def has_no_sound(character: str) -> bool:
+        if re.fullmatch(WORD_PATTERN, character):
+            return False
+        return is_foreign(language, character) or character in READABLE_SIGNS
+
+    return Segmenter(language, has_no_sound)
 
 
 @functools.cache

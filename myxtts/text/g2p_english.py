@@ -16,6 +16,7 @@ _UNSTRESSED = frozenset(
     "a an the and or but of to in on at by for from with as is are was were be been am has had have do does can could will "
     "would shall should must it its he she we they you i him her them us me my your his our their that than if so".split()
 )
+_WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
 _VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
 _TOKEN = re.compile(r"[A-Za-z']+")
 _SIBILANTS = ("s", "z", "ʃ", "ʒ")
@@ -58,7 +59,7 @@ class EnglishG2P:
         known = self._known(word)
         if known is None:
             return self._by_letters(written, word)
-        return known.replace("ˈ", "").replace("ˌ", "") if word in _UNSTRESSED else known
+        return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
 
     def _is_among_letters(self, words: Sequence[str], index: int) -> bool:
         neighbors = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +53,7 @@ def save_model(path: str | Path, model: G2PModel) -> None:
 def load_model(path: str | Path) -> G2PModel:
     """Read a model; a file that is not one raises `TextError`."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         readings = {
             word: [Reading(*each) for each in listed]
@@ -66,7 +67,7 @@ def load_model(path: str | Path) -> G2PModel:
             classes = _from_rows(arrays["ezafe_classes"])
             ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]), classes)
         return G2PModel(unpack_tagger(arrays), _from_rows(arrays["lexicon"]), homographs, ezafe)
-    except (OSError, EOFError, KeyError, ValueError, TypeError) as error:
+    except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
         raise TextError(f"{path} is not a pronunciation model of this version ({error}).") from error
 
 

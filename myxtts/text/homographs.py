@@ -35,8 +35,8 @@ class HomographModel:
     scale: float
 
     def choose(self, words: Sequence[str], index: int) -> Reading:
-        """The reading of words[index], a lower-case key of `readings`, among its neighbors."""
-        word = words[index].lower()
+        """The reading of words[index] among its neighbors; in lower case and without quotes it is a key of `readings`."""
+        word = words[index].lower().strip("'")
         features = context_features(words, index)
         readings = self.readings[word]
         scores = [self.table[slots_of(features, word, reading)].astype(np.int32).sum() for reading in readings]

@@ -43,7 +43,7 @@ ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
 """Examples of a source that are drawn in an epoch; of other sources all."""
 _GOLD_REPEATS = 2
-EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.0, 0.0
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 3.0, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
 _USUAL_SENTENCES = 12
 """Raw sentences per homograph."""
@@ -112,7 +112,8 @@ def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2P
     examples = prepare_persian(folder, report)
     ezafe = train_persian_ezafe(examples)
     tagger = train_persian_tagger(examples, ezafe, settings, report)
-    lexicon = exceptions_to(tagger, examples.words) | examples.lexicon
+    lexicon = exceptions_to(tagger, [*examples.words, *examples.listed_words]) | examples.lexicon
+    lexicon = {word: phonemes for word, phonemes in lexicon.items() if word not in examples.homograph_readings}
     return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
 
 
@@ -129,8 +130,14 @@ def exceptions_to(tagger: LetterTagger, words: Iterable[Example]) -> dict[str, s
 
 
 def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
-    """The log-linear ezafe model; sources whose labels are less certain count less."""
-    return train_ezafe([(examples.gold, 1.0), (examples.rewritten, 0.5), (examples.raw[::3], 0.2)], examples.classes)
+    """The log-linear ezafe model; sources whose labels are less certain count less.
+
+    A first model labels raw sentences for the second (self-training).
+    """
+    certain = [(examples.gold, 1.0), (examples.rewritten, 0.5)]
+    first = train_ezafe([*certain, (examples.raw[::3], 0.2)], examples.classes)
+    labeled = [with_likely_ezafe(first, example) for example in [*examples.raw[::2], *examples.homographs]]
+    return train_ezafe([*certain, (labeled, 0.15)], examples.classes)
 
 
 def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:

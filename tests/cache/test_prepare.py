@@ -381,4 +381,4 @@ def test_phonemes_that_are_not_installed_are_an_error_before_anything_is_read(tm
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     make_corpus(tmp_path, 1)
     with pytest.raises(TextError, match="espeak-ng"):
-        prepare(tmp_path, text_symbols="phonemes")
+        prepare(tmp_path, text_symbols="espeak")

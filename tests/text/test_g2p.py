@@ -33,7 +33,12 @@ def test_english_words_come_from_the_lexicon():
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("Pipes made of lead.", "lˈɛd"), ("They will lead us.", "lˈid"), ("I live in a house.", "lˈɪv")],
+    [
+        ("Pipes made of lead.", "lˈɛd"),
+        ("They will lead us.", "lˈid"),
+        ("I live in a house.", "lˈɪv"),
+        ("It is of 'use", "jˈus"),
+    ],
 )
 def test_english_homographs_follow_their_context(text, word):
     assert word in read(text, "en").rstrip(".").split()
