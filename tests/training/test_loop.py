@@ -195,7 +195,9 @@ def test_the_evaluation_runs_at_its_interval_and_chooses_the_best_checkpoint(cor
         asked.append(voice)
         return {"cer": next(errors)}
 
-    config = small_config(corpus, tmp_path, max_steps=6, evaluation_interval=2, validation_interval=1)
+    config = small_config(
+        corpus, tmp_path, max_steps=6, evaluation_interval=2, validation_interval=1, enable_graph_mode=False
+    )
     display = quiet_display()
     XTTSTrainer(config, display=display, evaluate=evaluate).train()
     assert len(asked) == 3

@@ -77,8 +77,8 @@ def test_a_run_that_died_between_two_checkpoints_repeats_the_same_losses(corpus,
 
 
 def test_a_finished_run_that_gets_more_steps_resumes(corpus, tmp_path):
-    run_trainer(corpus, tmp_path, max_steps=2)
-    found, text = run_trainer(corpus, tmp_path, max_steps=4)
+    run_trainer(corpus, tmp_path, max_steps=2, enable_graph_mode=False)
+    found, text = run_trainer(corpus, tmp_path, max_steps=4, enable_graph_mode=False)
     assert "Changed since the checkpoint: training.max_steps: 2 → 4" in text
     assert list(found) == [3, 4]
 
@@ -234,7 +234,9 @@ def test_a_run_out_of_patience_ends_again_at_once(corpus, tmp_path):
     trainer = opened(small_config(corpus, tmp_path))
     trainer.task.history.validations_without_improvement = 2
     trainer.task.save()
-    summary = XTTSTrainer(small_config(corpus, tmp_path, early_stopping_patience=2), display=quiet_display()).train()
+    summary = XTTSTrainer(
+        small_config(corpus, tmp_path, early_stopping_patience=2, enable_graph_mode=False), display=quiet_display()
+    ).train()
     assert summary.reason is StopReason.PATIENCE
     assert load_newest(tmp_path)[0].step == 0
 
@@ -268,7 +270,7 @@ def test_a_full_disk_is_reported_and_the_last_good_checkpoint_stays(corpus, tmp_
 
     monkeypatch.setattr(checkpoint_module, "_write_arrays", fails_after_the_first)
     display = quiet_display()
-    config = small_config(corpus, tmp_path, max_steps=12, checkpoint_interval=5)
+    config = small_config(corpus, tmp_path, max_steps=12, checkpoint_interval=5, enable_graph_mode=False)
     with pytest.raises(CheckpointError, match=r"the disk is full\. The last good checkpoint is .*step-00000005"):
         XTTSTrainer(config, display=display).train()
     assert "Step 10: The checkpoint" in text_of(display)

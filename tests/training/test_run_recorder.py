@@ -76,7 +76,7 @@ def raises(error):
 def finished_run(corpus, tmp_path_factory):
     """Four steps with validation, pictures and spoken sentences after the second."""
     run = tmp_path_factory.mktemp("recorded") / "run"
-    config = small_config(corpus, run, max_steps=4, validation_interval=2, sample_interval=2)
+    config = small_config(corpus, run, max_steps=4, validation_interval=2, sample_interval=2, enable_graph_mode=False)
     XTTSTrainer(config, display=quiet_display()).train()
     return run
 
@@ -163,7 +163,7 @@ def test_a_whole_run_survives_logs_that_cannot_be_written(corpus, tmp_path, monk
     monkeypatch.setattr(status_module, "append_whole", raises(FULL))
     monkeypatch.setattr(TensorBoardFile, "_append", raises(FULL))
     display = quiet_display()
-    trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", max_steps=4), display=display)
+    trainer = XTTSTrainer(small_config(corpus, tmp_path / "run", max_steps=4, enable_graph_mode=False), display=display)
     assert trainer.train().step == 4
     assert text_of(display).count("the disk is full") == 3
 
@@ -316,7 +316,7 @@ def test_skipped_steps_long_ago_do_not_count_against_the_limit(make_recorder):
 
 def test_a_network_that_has_diverged_ends_its_run_with_the_clips_and_advice(corpus, tmp_path):
     display = quiet_display()
-    config = small_config(corpus, tmp_path / "run", max_steps=20, nonfinite_limit=4)
+    config = small_config(corpus, tmp_path / "run", max_steps=20, nonfinite_limit=4, enable_graph_mode=False)
     trainer = XTTSTrainer(config, display=display)
     trainer.task.state.weights[0].assign(trainer.task.state.weights[0] * float("nan"))
     with pytest.raises(TrainingError, match="4 of the last 1,000 steps were skipped"):

@@ -105,7 +105,7 @@ def test_speaker_vectors_are_computed_at_export_and_not_at_checkpoints(two_speak
 def finished(corpus, tmp_path_factory):
     """The folder of a run of a few steps."""
     run = tmp_path_factory.mktemp("finished")
-    XTTSTrainer(small_config(corpus, run, max_steps=3), display=quiet_display()).train()
+    XTTSTrainer(small_config(corpus, run, max_steps=3, enable_graph_mode=False), display=quiet_display()).train()
     return run
 
 
