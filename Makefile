@@ -59,8 +59,8 @@ asked-for-python:  # never up to date, so that PYTHON always has an effect
 train: $(VENV)/.ready  ## train on the bundled corpus for about three minutes, and speak
 	$(BIN)/myxtts train --checkpoint-dir $(RUN) $(TRAIN_FLAGS)
 
-test: $(VENV)/.ready  ## the tests that every change must pass
-	$(BIN)/python -m pytest $(PYTEST_PROCESSES)
+test: $(VENV)/.ready  ## the tests that every change must pass, and how many lines of the package they reach
+	$(BIN)/python -m pytest $(PYTEST_PROCESSES) --cov=myxtts --cov-report=term:skip-covered --cov-fail-under=85
 
 test-slow: $(VENV)/.ready-benchmark $(VENV)/.ready-consumers  ## all tests, those that take minutes too
 	$(BIN)/python -m pytest $(PYTEST_PROCESSES) -m 'slow or not slow'

@@ -106,14 +106,14 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     sentences = _choose_sentences(arguments, description, split)
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
+    settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
     check_packages(metrics, writes_page=arguments.html is not None)
     recognizer = _choose_recognizer(arguments, metrics, sentences)
     with open_progress() as progress:
         if notice:
             progress.announce(notice)
         evaluator = Evaluator(sentences, load_judge(metrics, recognizer), arguments.seeds)
-        if voice_folder is None:
-            settings = _recording_settings(sentences, arguments.sample_rate)
+        if settings is not None:
             evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
         else:
             evaluation = evaluator.evaluate(_load_voice(voice_folder), progress)
@@ -251,7 +251,7 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path) -> Voice:
+def _load_voice(folder: Path | None) -> Voice:
     from myxtts.synthesis.voice import Voice
 
     return Voice.load(folder)

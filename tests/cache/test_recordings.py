@@ -5,7 +5,6 @@ import pytest
 import soundfile
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import open_recordings
 from myxtts.errors import CorpusError
@@ -56,7 +55,7 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
     )
     config = tiny_config(train_data=str(tmp_path), preprocessing_mode="runtime")
     table = open_recordings(config)
-    prepared = prepare_cache(config).report
+    cache = prepare_cache(config)
     assert {one.id: one.reason for one in table.rejections} == {
         "silent": "silent",
         "blip": "too short",
@@ -66,8 +65,7 @@ def test_what_prepare_rejects_is_rejected_with_its_reason(tmp_path, monkeypatch)
         "mute": "empty text",
         "unspeakable": "text cannot be spoken",
     }
-    assert set(table.rejections) == set(prepared.rejections)
-    cache = open_cache(prepared.folder)
+    assert set(table.rejections) == set(cache.report.rejections)
     lengths = dict(zip(cache.ids, cache.frame_counts.tolist(), strict=True))
     assert dict(zip(table.ids, table.frame_counts.tolist(), strict=True)) == lengths
     assert table.rejection_report()[0].startswith("7 ")

@@ -1,5 +1,6 @@
 """What keeps a device waiting: fetched values, slow input, regular stalls and Python between the steps, each at its line."""
 
+import sys
 import time
 
 import keras
@@ -39,7 +40,8 @@ def test_value_fetched_now_and_then_is_healthy():
     assert "host-sync" not in issues_in(observation.report)
 
 
-def test_numpy_function_on_a_tensor_is_a_fetch():
+def test_numpy_function_on_a_tensor_is_a_fetch(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numba", raising=False)  # another test may have loaded it
     training = Trainable()
 
     def loop():
@@ -148,3 +150,11 @@ def test_py_dataset_is_named_with_its_workers_at_its_getitem():
     assert found.what == "Clips.__getitem__ makes each batch in Python, with 1 worker"
     assert found.location.line == line_of(Clips, "def __getitem__")
     assert found.fix.startswith("Clips(workers=")
+
+
+def test_numpy_is_left_alone_where_numba_is_loaded(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", object())
+    mean = np.mean
+    with observe() as observation:
+        assert np.mean is mean
+    assert "NumPy's functions on tensors (Numba is loaded)" in observation._recording.failed_hooks
