@@ -373,7 +373,7 @@ def test_letters_in_place_of_phonemes_are_announced(tmp_path, monkeypatch):
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     make_corpus(tmp_path, 1)
     lines = []
-    prepare_cache(tiny_config(text_symbols="auto"), tmp_path, announce=lines.append)
+    prepare_cache(tiny_config(text_symbols="auto", language="de"), tmp_path, announce=lines.append)
     assert any("letters" in line and "phonemes" in line for line in lines), lines
 
 

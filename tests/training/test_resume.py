@@ -346,7 +346,7 @@ def facts(symbols="abc", languages=("en",), speakers=("a",), kind="graphemes", r
         ({}, {"symbols": "abcd"}, ["symbols: new d"]),
         ({}, {"symbols": "acb"}, ["symbols: the same in another order"]),
         ({}, {"languages": ("en", "fa")}, ["languages: new fa"]),
-        ({}, {"kind": "phonemes"}, ["text_symbols: 'graphemes' → 'phonemes'"]),
+        ({}, {"kind": "phonemes"}, ["text_symbols: 'graphemes' → 'espeak'"]),
         ({}, {"rate": 22050}, ["mel.sample_rate: 16000 → 22050"]),
         ({}, {"decoder_layers": 3}, ["model.decoder_layers: 8 → 3"]),
         ({}, {"speakers": "ab"}, ["number of speakers: 1 → 2"]),

@@ -12,6 +12,7 @@ from myxtts.config.load import config_to_dict
 from myxtts.errors import ConfigError
 from myxtts.models.spec import ModelSpec
 from myxtts.synthesis.voice_folder import bundled_voice, read_description
+from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import FORMAT_VERSION
 from myxtts.training.starting_config import resolve_starting_config
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
@@ -70,7 +71,7 @@ def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
     voice = read_description(bundled_voice())
     config = settled(tmp_path, init_from="bundled")
     assert MelSpec.from_config(config.data, config.data.sample_rate) == voice.mel_spec()
-    assert (config.data.text_symbols, [config.data.language]) == (voice.front_end["kind"], voice.languages)
+    assert (config.data.text_symbols, [config.data.language]) == (text_symbols_of(voice.front_end), voice.languages)
     assert config.model.size == "tiny"
 
 
