@@ -24,7 +24,7 @@ from myxtts.text.languages import language_name, likely_script
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import TONES, Segmenter
 
-# MERGED: Which letters belong to a language: what espeak-ng can read in it, and whether a text is written in another script.
+# --- scripts: which letters belong to a language: what espeak-ng can read in it, and whether a text is written in another script.
 
 _SCRIPTS_BY_LANGUAGES = {
     "ARABIC": "ar fa ur ug sd ku pa",
