@@ -5,7 +5,8 @@ import signal
 import pytest
 from hypothesis import settings
 
-settings.register_profile("myxtts", deadline=None)  # how long a case takes says nothing on a busy machine
+# The time of a case says nothing on a busy machine. The same examples in every run: a failure then comes from the change.
+settings.register_profile("myxtts", deadline=None, derandomize=True)
 settings.load_profile("myxtts")
 
 # A shell starts background jobs with SIGINT ignored, and children inherit that: tests that interrupt them would time out.
