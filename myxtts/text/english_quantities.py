@@ -229,6 +229,9 @@ RULES: tuple[Rule, ...] = (
         {"-5°C": "minus five degrees Celsius", "−10 kg": "minus ten kilograms", "-$5": "minus five dollars"}, "-−",
     ),
     rule(
+        "rial sign", rf"ریال ?({_NUMBER})", r"\1 rials", {"﷼5000": "five thousand rials"}, "ر",
+    ),
+    rule(
         "range of money", rf"({_SIGN_CLASS})({_NUMBER}) ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}", _read_money_range,
         {"$5–10 million": "five to ten million dollars"}, "-–—",
     ),

@@ -11,7 +11,6 @@ CURRENCIES = {
     "₹": ("rupee", "rupees", "paisa", "paise"),
     "₽": ("ruble", "rubles", "kopeck", "kopecks"),
     "₩": ("won", "won", "", ""),
-    "﷼": ("rial", "rials", "", ""),
     "₿": ("bitcoin", "bitcoin", "", ""),
     "₺": ("lira", "lira", "", ""),
     "₪": ("shekel", "shekels", "", ""),

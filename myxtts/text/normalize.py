@@ -18,7 +18,7 @@ from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.english import normalize_english
 from myxtts.text.persian import normalize_persian
 
-NORMALIZER_VERSION = 2
+NORMALIZER_VERSION = 3
 """Raise it whenever the result for any text changes; caches made with another version are stale."""
 
 _NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")
