@@ -53,6 +53,8 @@ ABBREVIATIONS = {
     "esq.": "Esquire", "tbsp.": "tablespoon", "tsp.": "teaspoon", "ed.": "edition", "eds.": "editors", "et al.": "et al",
     "calif.": "California", "fla.": "Florida", "ariz.": "Arizona", "tenn.": "Tennessee", "minn.": "Minnesota", "conn.": "Connecticut",
 }  # fmt: skip
+_NEVER_LAST = frozenset("mr. mrs. ms. dr. prof. vs. e.g. i.e. approx. a.k.a. viz. cf. tel. ext. apt. vol. fig. incl. excl. asst.".split())
+"""Abbreviations whose dot never ends a sentence."""
 _STARTERS = (
     "The|This|That|These|It|He|She|They|We|You|I|A|An|In|On|At|But|And|So|If|When|There|Then|However|What|How|Why|Who"
 )
@@ -81,7 +83,7 @@ def _read_abbreviation(match: re.Match[str]) -> str:
     """The words; a dot that also ends the sentence stays. `EST` is no abbreviation of `established`."""
     if match[1][:-1].isupper() and len(match[1]) > 3 and "." not in match[1][:-1]:
         return match[0]
-    ends_sentence = match[2] is not None and match[1].endswith(".")
+    ends_sentence = match[2] is not None and match[1].endswith(".") and match[1].lower() not in _NEVER_LAST
     return ABBREVIATIONS[match[1].lower()] + ("." if ends_sentence else "") + (match[2] or "")
 
 
@@ -116,7 +118,7 @@ def _read_roman_ordinal(match: re.Match[str]) -> str:
 
 ROMAN_RULES: tuple[Rule, ...] = (
     rule(
-        "ruler", rf"\b((?:{'|'.join(_RULERS)}) [A-Z][a-z]+(?: [A-Z][a-z]+)?) ({ROMAN_PATTERN})(?![\w.'-]|'s)", _read_ruler,
+        "ruler", rf"\b((?:{'|'.join(_RULERS)}) [A-Z][a-z]+(?: [A-Z][a-z]+)?) ({ROMAN_PATTERN})(?![\w-])", _read_ruler,
         {"King George VI": "King George the sixth", "Pope John Paul II": "Pope John Paul the second"}, "IVX",
     ),
     rule(
@@ -129,20 +131,24 @@ ROMAN_RULES: tuple[Rule, ...] = (
         {"the XIX century": "the nineteenth century"}, "IVX",
     ),
     rule(
-        "numbered thing", rf"\b({alternatives(_NUMBERED)}) ([IVXLC]{{1,7}})(?![\w'-])(?! (?:am|was|have|had|will|would|think|know)\b)", _read_numeral,
+        "numbered thing", rf"\b({alternatives(_NUMBERED)}) ([IVXLC]{{1,7}})(?![\w-]|'(?!s\b))(?! (?:am|was|have|had|will|would|think|know)\b)", _read_numeral,
         {"World War I": "World War one", "Chapter IV": "Chapter four", "type II diabetes": "type two diabetes"}, "IVX",
     ),
     rule(
-        "Roman numeral after a name", r"\b([A-Z][a-z]+) ([IVXLCDM]{2,12})(?![\w'-])", _read_numeral,
+        "Roman numeral after a name", r"\b([A-Z][a-z]+) ([IVXLCDM]{2,12})(?![\w-]|'(?!s\b))", _read_numeral,
         {"Rocky IV": "Rocky four", "Final Fantasy VII": "Final Fantasy seven"}, "IVX",
     ),
 )  # fmt: skip
 
 NUMBERED_RULES: tuple[Rule, ...] = (
     rule(
-        "abbreviation before a number", rf"(?<![\w.])({alternatives(_BEFORE_NUMBERS)})\. ?(?=\d)",
-        lambda match: "number " if match[1] == "No" else f"{_BEFORE_NUMBERS[match[1]]} ",
-        {"p. 12": "page twelve", "See Fig. 3 and Sec. 2.": "See Figure three and Section two.", "c. 1850": "circa eighteen fifty"}, DIGITS,
+        "abbreviation before a number", rf"(?<![\w.])({alternatives(_BEFORE_NUMBERS)})\. ?(?=\d)|(?<![\w.])([Aa]rt|[Vv]ol|[Cc]h|[Ss]ec|[Pp]t|[Ff]ig)\. (?=[IVXLC]{{1,7}}\b)",
+        lambda match: "number " if match[1] == "No" else f"{_BEFORE_NUMBERS[match[1] or match[2]]} ",
+        {"p. 12": "page twelve", "See Fig. 3 and Sec. 2.": "See Figure three and Section two.", "c. 1850": "circa eighteen fifty", "Art. II": "Article two"}, ".",
+    ),
+    rule(
+        "range of days", rf"(?<![\w.])({alternatives(_DAYS)})\.? ?[-–] ?({alternatives(_DAYS)})\b\.?", lambda match: f"{_DAYS[match[1]]} to {_DAYS[match[2]]}",
+        {"Mon-Fri": "Monday to Friday"}, "-–",
     ),
     rule(
         "day of the week", rf"(?<![\w.])(?:({alternatives([day for day in _DAYS if day not in ('Sun', 'Sat')])})\.|(Sun|Sat)\.(?=,| (?:\d|[A-Z][a-z]{{2}}))|(Sun|Sat)\.\Z)",
@@ -154,7 +160,7 @@ NUMBERED_RULES: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule("a.m. and p.m.", r"\b([ap])\.m\.", _read_meridiem, {"in the p.m. news": "in the p.m news"}, ".", re.I),
     rule(
-        "street", rf"\b([A-Z][\w']*|\d+(?:st|nd|rd|th)|[a-z]+(?:th|st|nd|rd)) ({alternatives(_STREETS)})(?:\.(?=[,;)]| [a-z]| ?\Z)|(?=,| ?\Z))", _read_street,
+        "street", rf"\b([A-Z][\w']*|\d+(?:st|nd|rd|th)|[a-z]+(?:th|st|nd|rd)) ({alternatives(_STREETS)})(?:\.(?=[,;)]| [a-z]| ?\Z)|(?=,| ?\Z| [NS][EW]?\b))", _read_street,
         {"21 Baker St. in London": "twenty-one Baker Street in London", "on Dr. King Dr. downtown": "on Doctor King Drive downtown"},
     ),
     rule(

@@ -114,18 +114,19 @@ def _read_year(match: re.Match[str]) -> str:
     number = int(match[2])
     if match[1]:
         return match[1] + say.year(number)
+    joint = " " if match.start() and match.string[match.start() - 1].isalpha() else ""
     noun = match[3] or ""
     is_plural = noun in _PLURALS or (noun.endswith("s") and not noun.endswith("ss") and noun not in _NO_PLURALS)
     is_quantity = is_plural or not (1100 <= number <= 2099)
-    return match[0] if is_quantity else match[0].replace(match[2], say.year(number), 1)
+    return match[0] if is_quantity else joint + say.year(number)
 
 
 _TIME_END = r"(?: ?([ap])\.?m\b(\.?))?"
 
 RULES: tuple[Rule, ...] = (
     rule(
-        "ISO date", r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])",
-        lambda match: _date(match[0], match[2], match[3], match[1]),
+        "ISO date", r"(?<![\d/-])(\d{4})([-/])(\d{2})\2(\d{2})(?![\d/-])",
+        lambda match: _date(match[0], match[3], match[4], match[1]),
         {"2024-05-17": "May seventeenth, twenty twenty-four"}, DIGITS,
     ),
     rule(
@@ -227,7 +228,7 @@ RULES: tuple[Rule, ...] = (
 YEAR_RULES: tuple[Rule, ...] = (
     rule(
         "year",
-        rf"(?<![\d.,$£€#])(?<!\d-)(\b(?i:{alternatives(_YEAR_CUES)})[ -])?(?<![\d.,$£€#])(1\d{{3}}|20\d\d)(?![\d%°]|[.,]\d|[-–]\d)(?=(?: ([a-z]+))?)",
+        rf"(?<![\d.,$£€#])(?<!\d-)(\b(?i:{alternatives(_YEAR_CUES)}|q[1-4])[ -])?(?<![\d.,$£€#])(1\d{{3}}|20\d\d)(?![\d%°]|[.,]\d|[-–]\d)(?=(?: ([a-z]+))?)",
         _read_year,
         {
             "pre-1990": "pre-nineteen ninety",

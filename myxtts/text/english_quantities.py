@@ -86,6 +86,12 @@ def _read_fraction(match: re.Match[str]) -> str:
     return words
 
 
+def _read_idiom(match: re.Match[str]) -> str:
+    """24/7, 9/11, perfect vision, and parts of a hundred."""
+    is_idiom = match[0] in ("24/7", "9/11", "20/20") or int(match[1]) + int(match[2]) == 100
+    return f"{match[1]} {match[2]}" if is_idiom else match[0]
+
+
 def _read_coordinate(match: re.Match[str]) -> str:
     names = {"N": "north", "S": "south", "E": "east", "W": "west"}
     parts = [f"{number_in_words(match[1])} degrees"]
@@ -166,9 +172,12 @@ RULES: tuple[Rule, ...] = (
         {"The ZIP code is 90210.": "The ZIP code is nine zero two one zero."}, DIGITS, re.I,
     ),
     rule(
-        "idiom of two numbers", r"(?<![\d/.,])(24/7|50/50|20/20|9/11)(?![\d/]|\.\d| of\b)",
-        lambda match: " ".join(say.integer(part) for part in match[1].split("/")),
-        {"24/7": "twenty-four seven", "a 50/50 chance": "a fifty fifty chance"}, "/",
+        "book number", r"\b(ISBN(?:-1[03])?:? )(\d[\d-]{8,16}\d)(?!\d)", lambda match: match[1] + ", ".join(map(say.digits, match[2].split("-"))),
+        {"ISBN 0-306-40615-2": "ISBN zero, three zero six, four zero six one five, two"}, "N",
+    ),
+    rule(
+        "idiom of two numbers", r"(?<![\d/.,])(\d\d?)/(\d\d?)(?![\d/]|\.\d| of\b)", _read_idiom,
+        {"24/7": "twenty-four seven", "a 50/50 chance": "a fifty fifty chance", "the 80/20 rule": "the eighty twenty rule"}, "/",
     ),
     rule(
         "score out of ten",
@@ -187,8 +196,8 @@ RULES: tuple[Rule, ...] = (
         }, "7",
     ),
     rule(
-        "aircraft with its series", r"(?<![\w.,$-])()(7\d7)-(\d{3})(s)?(?![\w/-])", _read_aircraft,
-        {"a 737-800": "a seven thirty-seven eight hundred"}, "7",
+        "aircraft with its series", r"(?<![\w.,$-])()(7\d7)(?:-(\d{3})(?![\d/-])|(?=s\b))(s)?(?!\w)", _read_aircraft,
+        {"a 737-800": "a seven thirty-seven eight hundred", "two 747s": "two seven forty-sevens"}, "7",
     ),
     rule(
         "wireless standard", r"(?<![\d.,])802\.(\d{1,2})([a-z]{0,2})\b",
@@ -206,6 +215,9 @@ RULES: tuple[Rule, ...] = (
     rule(
         "inches", r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)([\"″])(?=[ x×,.;)-]|$)", _read_inches,
         {'8.5"x11"': "eight point five inches by eleven inches"}, '"″',
+    ),
+    rule(
+        "feet", r"(?<![\w.,])(\d{1,3})['′](?= (?:tall|long|wide|high|deep)\b)", r"\1 feet", {"6' tall": "six feet tall"}, "'′",
     ),
     rule(
         "inches with a dot", r"(?<=\d) in\.(?= [a-z]|,|$)", " inches", {"12 in. wide": "twelve inches wide"}, DIGITS,
@@ -231,6 +243,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "rial sign", rf"ریال ?({_NUMBER})", r"\1 rials", {"﷼5000": "five thousand rials"}, "ر",
     ),
+    rule("cents after the sign", r"(?<=[$£€])(?=\.\d\d(?!\d))", "0", {"$.99": "ninety-nine cents"}, "$£€"),
     rule(
         "range of money", rf"({_SIGN_CLASS})({_NUMBER}) ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}", _read_money_range,
         {"$5–10 million": "five to ten million dollars"}, "-–—",
@@ -275,12 +288,17 @@ RULES: tuple[Rule, ...] = (
         {"10-20 people": "ten to twenty people", "25-30 °C": "twenty-five to thirty degrees Celsius"}, "-–—",
     ),
     rule(
-        "plural number", r"(?<=\b[A-Z])-(\d{1,4})s\b", lambda match: f" {say.plural(say.integer(match[1]))}",
+        "plural number", r"(?<=[A-Z])-(\d{1,4})s\b", lambda match: f" {say.plural(say.integer(match[1]))}",
         {"two F-16s": "two F sixteens"}, DIGITS,
     ),
     rule(
+        "fraction of a unit", rf"(?<![\d.,/])(\d{{1,3}}/\d{{1,3}}) ?({alternatives(UNITS)})(?![^\W_]|[/'])",
+        lambda match: f"{match[1]} {UNITS[match[2]][int.__ge__(*map(int, match[1].split('/')))]}",
+        {"1/2 km": "one half kilometer", "120/80 mmHg": "one hundred twenty over eighty millimeters of mercury"}, "/",
+    ),
+    rule(
         "unit",
-        rf"(?<![\d.,])({_NUMBER})([ -]?)({alternatives(UNITS)})(?:/({alternatives(PER_UNITS)}))?(?![^\W_]|[/'])(?:\.(?= [a-z]))?",
+        rf"(?<![\d.,/])({_NUMBER})([ -]?)({alternatives(UNITS)})(?:/({alternatives(PER_UNITS)}))?(?![^\W_]|[/'])(?:\.(?= [a-z])|(?<=ft|lb|hr|in)\.(?= \d))?",
         _read_unit,
         {
             "1 km and 16GB": "one kilometer and sixteen gigabytes",
@@ -288,6 +306,7 @@ RULES: tuple[Rule, ...] = (
             "a 10-km run": "a ten-kilometer run",
         }, DIGITS,
     ),
+    rule("inches after feet", r"(?<=feet )(\d{1,2}) in\b", r"\1 inches", {"5 ft 10 in": "five feet ten inches"}, DIGITS),
     rule(
         "amount per unit", rf"(?<=[a-z])/({alternatives(PER_UNITS)})(?![^\W_])", lambda match: f" per {PER_UNITS[match[1]]}",
         {"$15/hour": "fifteen dollars per hour"}, "/",
@@ -297,8 +316,9 @@ RULES: tuple[Rule, ...] = (
         {"192.168.1.1": "one hundred ninety-two dot one hundred sixty-eight dot one dot one"}, ".",
     ),
     rule(
-        "version", r"(?<![\d.])\d{1,5}(?:\.\d{1,5}){2,}(?!\d)", lambda match: " point ".join(map(say.integer, match[0].split("."))),
-        {"version 1.2.3": "version one point two point three"}, ".",
+        "version", r"(?:(?<![\w.])(v) ?|(?<![\w.]))(\d{1,5}(?:\.\d{1,5}){2,})(?!\d)",
+        lambda match: f"{'version ' if match[1] else ''}{' point '.join(map(say.integer, match[2].split('.')))}",
+        {"version 1.2.3": "version one point two point three", "v2.0.1": "version two point zero point one"}, ".",
     ),
     rule(
         "fraction", r"(?:(?<![\d.,/])(\d{1,6}) )?(?<![\d.,/])(\d{1,3})/(\d{1,3})(?![\d/])", _read_fraction,

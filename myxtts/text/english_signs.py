@@ -63,7 +63,7 @@ WEB_RULES: tuple[Rule, ...] = (
 
 COMPARISON_RULES: tuple[Rule, ...] = (
     rule(
-        "relation", rf"(?<=[\w)%]) (>=?|<=?|[!=]=|[≥≤≠≈]) (?=[\w(√∞.−-])|(?<=\d)(>=?|<=?|[≥≤≠≈])(?=\d)",
+        "relation", r"(?<=[\w)%∞]) (>=?|<=?|[!=]=|[≥≤≠≈]) (?=[\w(√∞.−-])|(?<=\d)(>=?|<=?|[≥≤≠≈])(?=\d)",
         lambda match: f" {_RELATIONS[match[1] or match[2]]} ",
         {"5 > 3": "five is greater than three", "x ≤ 10": "x is less than or equal to ten"}, "<>≥≤≠≈=",
     ),
@@ -86,7 +86,7 @@ MATH_RULES: tuple[Rule, ...] = (
     ),
     rule("root", r"√ ?(?=[\w(])", "the square root of ", {"√2": "the square root of two"}, "√"),
     rule("plus after a number", r"(?<=\d)\+(?![\w+])", " plus", {"50+": "fifty plus"}, "+"),
-    rule("division", r"(?<=[\w)]) ?÷ ?(?=[\w(])", " divided by ", {"12 ÷ 4": "twelve divided by four"}, "÷"),
+    rule("division", r"(?<=[\w)]) ?÷ ?(?=[\w(])|(?<=\d) / (?=\d)", " divided by ", {"12 ÷ 4": "twelve divided by four", "8 / 2": "eight divided by two"}, "÷/"),
     rule("multiplication", r"(?<=[\d)]) ?[×*] ?(?=[\d(])|(?<=\w) [×*] (?=\w)|×(?=\d)", " times ", {"7 × 8": "seven times eight"}, "×*"),
     rule(
         "subtraction of variables", rf"({_OPERAND}) [-−] (?={_OPERAND}[^=.!?]{{0,20}}=)", r"\1 minus ", {"y - x = 3": "y minus x equals three"}, "-−",

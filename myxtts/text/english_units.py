@@ -75,7 +75,7 @@ UNITS = {
     "W": _unit("watt"), "kW": _unit("kilowatt"), "MW": _unit("megawatt"), "GW": _unit("gigawatt"), "kWh": _unit("kilowatt hour"),
     "MWh": _unit("megawatt hour"), "GWh": _unit("gigawatt hour"), "V": _unit("volt"), "kV": _unit("kilovolt"), "mV": _unit("millivolt"),
     "mA": _unit("milliamp"), "mAh": _unit("milliamp hour"), "Ω": _unit("ohm"), "dB": _unit("decibel"), "Pa": _unit("pascal"),
-    "kPa": _unit("kilopascal"), "hPa": _unit("hectopascal"), "MPa": _unit("megapascal"), "psi": ("P S I", "P S I"), "J": _unit("joule"),
+    "kPa": _unit("kilopascal"), "hPa": _unit("hectopascal"), "MPa": _unit("megapascal"), "mmHg": ("millimeter of mercury", "millimeters of mercury"), "psi": ("P S I", "P S I"), "J": _unit("joule"),
     "kJ": _unit("kilojoule"), "cal": _unit("calorie", "calories"), "kcal": _unit("kilocalorie"), "hp": _unit("horsepower", "horsepower"),
     "mol": _unit("mole"), "ppm": ("part per million", "parts per million"), "bpm": _rate("beat", "minute"), "rpm": _rate("revolution", "minute"),
     "ns": _unit("nanosecond"), "ms": _unit("millisecond"), "s": _unit("second"), "sec": _unit("second"), "secs": _unit("second"),

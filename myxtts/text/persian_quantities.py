@@ -29,7 +29,7 @@ _BEFORE_NUMBERS = (
 ).split()
 """Words with an ezafe before the number that names them."""
 _MOBILE = r"09\d\d[ -]?\d{3}[ -]?\d{2}[ -]?\d{2}"
-_LANDLINE = r"0[1-8]\d[ -]?\d{2,4}[ -]?\d{2,4}(?:[ -]?\d{2})?"
+_LANDLINE = r"(?:0[1-8]\d|\(0[1-8]\d\))[ -]?\d{2,4}[ -]?\d{2,4}(?:[ -]?\d{2})?"
 _PHONE_END = r"(?![\d/:]|[.,-]\d)"
 
 
@@ -92,7 +92,12 @@ def _read_ratio_sign(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 20) : match.start()]
     is_large = re.match(_LARGE, following) is not None
     is_measured = re.match(_MEASURED, following) is not None
-    if "فشار" in before:
+    if numerator == denominator == 50:
+        return f"{first} {second}"
+    if numerator == 1 and denominator in (100, 1000) and not is_measured:
+        return fraction_in_words(numerator, denominator)
+    is_blood_pressure = 90 <= numerator <= 220 and 50 <= denominator <= 130 and denominator < numerator
+    if "فشار" in before or is_blood_pressure:
         return f"{first} روی {second}"
     if denominator in (20, 100) and numerator <= denominator and not is_measured:
         return f"{first} از {second}"
@@ -111,13 +116,20 @@ def _read_fraction_sign(match: re.Match[str]) -> str:
     return f"{joint}{FRACTION_SIGNS[match[1]]} "
 
 
+def _is_between_words(match: re.Match[str]) -> bool:
+    before, after = match.string[: match.start()][-2:], match.string[match.end() : match.end() + 2]
+    return before.strip().isalpha() and after.strip().isalpha()
+
+
 def _read_pair(match: re.Match[str]) -> str:
     """Two numbers with a hyphen: a score, a difference or a range."""
     first, joint, second = match[1], match[2], match[3]
     if _SCORE_CUES.search(_around(match)) and int(first) < 200 and int(second) < 200:
         return f"{first} بر {second}"
-    if joint.startswith(" ") and joint.endswith(" ") and "–" not in joint:
-        return f"{first} منهای {second}"
+    if joint.startswith(" ") and joint.endswith(" "):
+        return f"{first} بر {second}" if _is_between_words(match) else f"{first} منهای {second}"
+    if first == second:
+        return f"{first} {second}"
     return f"{first} بر {second}" if int(second) < int(first) < 20 else f"{first} تا {second}"
 
 
@@ -153,6 +165,10 @@ RULES: tuple[Rule, ...] = (
         {"۰۲۱-۸۸۷۷۶۶۵۵": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, "0",
     ),
     rule(
+        "landline number, area last", r"(?<![\d.,/+-])(\d{8}) ?- ?(0[1-8]\d)(?![\d/]|[.,-]\d)", lambda match: _groups(match[2] + match[1], 3, 2),
+        {"۸۸۷۷۶۶۵۵-۰۲۱": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, "0",
+    ),
+    rule(
         "international number", r"(?<![\d.,/+-])(\+|00)(\d{1,3}(?:[ -]?\d{2,4}){2,4})(?![\d/]|[.,-]\d)", _read_international,
         {"+989123456789": "به‌علاوهٔ نود و هشت، نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه"}, "+0",
     ),
@@ -161,7 +177,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: match[1] + _groups(_only_digits(match[2]), 2), {"تلفن: ۸۸۷۷۶۶۵۵": "تلفن: هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, DIGITS,
     ),
     rule(
-        "code", r"((?:کد|رمز|شناسه|شناسهٔ|پین)(?: (?:ملی|پستی|رهگیری|تأیید|تایید|اقتصادی|عبور|یکبار مصرف))?(?: \w{1,8})?:? )(\d{5,15}(?:-\d{3,6})?|0\d{1,3})(?![\d/]|[.,-]\d)", _spelled,
+        "code", r"((?:کد(?:پستی|ملی)?|رمز|شناسه|شناسهٔ|پین)(?: (?:ملی|پستی|رهگیری|تأیید|تایید|اقتصادی|عبور|یکبار مصرف))?(?: \w{1,8})?:? )(\d{5,15}(?:-\d{3,6})?|(?<!کد )\d{4}|0\d{1,3})(?![\d/]|[.,-]\d)", _spelled,
         {"کد پستی ۱۲۳۴۵-۶۷۸۹۰": "کد پستی یک دو سه چهار پنج، شش هفت هشت نُه صفر"}, DIGITS,
     ),
     rule(
@@ -176,9 +192,13 @@ RULES: tuple[Rule, ...] = (
         "twenty-four seven", r"(?<![\d/.,])24/7(?![\d/])", "24 7", {"۲۴/۷": "بیست و چهار هفت"}, "/",
     ),
     rule(
-        "percent sign first", rf"% ?({_NUMBER})", r"\1 درصد", {"٪۲۰": "بیست درصد"}, "%",
+        "percent sign first", rf"% ?((?:{_NUMBER})(?: ?[-–] ?(?:{_NUMBER}))?)", r"\1 درصد", {"٪۲۰": "بیست درصد"}, "%",
     ),
     rule("percent", r"(?<=\d) ?%", " درصد ", {"۵۰٪": "پنجاه درصد"}, "%"),
+    rule(
+        "range of money", rf"([{re.escape(''.join(CURRENCIES))}]) ?({_NUMBER}) ?[-–—] ?\1?({_NUMBER})", lambda match: f"{match[2]} تا {match[3]} {CURRENCIES[match[1]][0]}",
+        {"$۱۰۰-۲۰۰": "صد تا دویست دلار"}, "-–—",
+    ),
     rule(
         "money", rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون))?", _read_money,
         {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت"}, "".join(CURRENCIES),
@@ -212,12 +232,17 @@ RULES: tuple[Rule, ...] = (
         {"۲۱ اُم": "بیست و یکم", "۳۰م": "سی‌اُم", "۱۵مین": "پانزدهمین", "۳۰ امین": "سی‌اُمین"}, "م",
     ),
     rule(
-        "ezafe before a number", rf"(?<![^\W_])(?<!\d )({alternatives(_BEFORE_NUMBERS)}) (?=\d)", lambda match: f"{with_ezafe(match[1])} ",
+        "ezafe before a number", rf"(?<![^\W_])(?:(?<!\d )({alternatives(_BEFORE_NUMBERS)})|(ماده|تبصره|بند|آیه|اصل)) (?=\d)", lambda match: f"{with_ezafe(match[1] or match[2])} ",
         {"شماره ۵": "شمارهٔ پنج", "صفحه ۱۲": "صفحهٔ دوازده"}, DIGITS,
     ),
     rule(
         "IP address or version", r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){2,3}(?![\d.]\d|\d)", lambda match: " نقطه ".join(map(group_in_words, match[0].split("."))),
         {"۱۹۲.۱۶۸.۱.۱": "صد و نود و دو نقطه صد و شصت و هشت نقطه یک نقطه یک"}, ".",
+    ),
+    rule("range of years", r"(?<![\d/.,])(1[34]\d\d|20\d\d)/(1[34]\d\d|20\d\d|\d\d)(?![\d/])", r"\1 تا \2", {"۱۴۰۲/۱۴۰۳": "هزار و چهارصد و دو تا هزار و چهارصد و سه"}, "/"),
+    rule(
+        "license plate", r"(?<![\w.,/-])(\d\d) ?(الف|[بپتثجدزسشصطعفقکگلمنوهی]) ?(\d{3}) ?- ?(\d\d)(?![\w/-])", r"\1 \2 \3 \4",
+        {"۱۲ب۳۴۵-۶۷": "دوازده ب سیصد و چهل و پنج شصت و هفت"}, "-",
     ),
     rule(
         "slash between numbers", r"(?:(?<![\d.,/:])(\d{1,6}) )?(?<![\d.,/:])(\d{1,6})/(\d{1,4})(?![\d/])", _read_ratio_sign,
@@ -233,7 +258,7 @@ RULES: tuple[Rule, ...] = (
         "chain of numbers", r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)", lambda match: "، ".join(map(group_in_words, match[0].split("-"))),
         {"بند ۳-۲-۱": "بندِ سه، دو، یک"}, "-",
     ),
-    rule("aircraft with its series", r"(?<![\w.,-])(7\d7)-(\d{3})(?![\w-])", r"\1 \2", {"بوئینگ ۷۳۷-۸۰۰": "بوئینگ هفتصد و سی و هفت هشتصد"}, "-"),
+    rule("aircraft with its series", r"(بوئینگ |ایرباس |Boeing |Airbus )(\d{3})-(\d{3})(?![\w-])", r"\1\2 \3", {"بوئینگ ۷۳۷-۸۰۰": "بوئینگ هفتصد و سی و هفت هشتصد"}, "-"),
     rule(
         "pair of numbers", rf"(?<![\d.,/-])(\d{{1,6}})( ?[-–—] ?)(\d{{1,6}})(?![\d./-]\d|\d)", _read_pair,
         {"بازی ۳-۲": "بازی سه بر دو", "۱۰ - ۵": "ده منهای پنج", "۱۰-۱۵ نفر": "ده تا پانزده نفر"}, "-–—",

@@ -13,8 +13,8 @@ _ADDRESS_SIGNS = {
     "?": "علامتِ سؤال", "=": "مساوی", "&": "اَند", "%": "درصد", "#": "هشتگ", "~": "مَد", "+": "پلاس", "://": "دونقطه اسلش اسلش",
 }  # fmt: skip
 _SCHEMES = {"https": f"اچ{ZWNJ}تی{ZWNJ}تی{ZWNJ}پی{ZWNJ}اس", "http": f"اچ{ZWNJ}تی{ZWNJ}تی{ZWNJ}پی", "ftp": f"اف{ZWNJ}تی{ZWNJ}پی"}
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_FROM_SUPERSCRIPT = str.maketrans(_SUPERSCRIPTS, "0123456789")
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
+_FROM_SUPERSCRIPT = str.maketrans(_SUPERSCRIPTS, "0123456789-")
 _RELATIONS = {
     ">": f"بزرگ{ZWNJ}تر از", "<": f"کوچک{ZWNJ}تر از", "≥": f"بزرگ{ZWNJ}تر یا مساوی", "≤": f"کوچک{ZWNJ}تر یا مساوی", "≠": "نامساوی با",
     "≈": "تقریباً برابر با",
@@ -34,6 +34,8 @@ WEB_RULES: tuple[Rule, ...] = (
     rule("file path", f"{web.UNIX_PATH}|{web.WINDOWS_PATH}", _read_address, {"C:\\Temp": "C دونقطه بک‌اسلش Temp"}, "/\\"),
     rule("file name", web.FILE_NAME, _read_address, {"report.pdf": "report دات pdf"}, "."),
     rule("hashtag", r"(?<![\w&])#([^\W\d]\w*)", lambda match: f"هشتگ {match[1].replace('_', ' ')}", {"#هوای_آلوده": "هشتگ هوای آلوده"}, "#"),
+    rule("sharp", r"(?<!\w)([A-G])#(?!\w)", r"\1 شارپ", {"C#": "C شارپ"}, "#"),
+    rule("plus plus", r"(?<!\w)([A-Z])\+\+(?!\w)", r"\1 پلاس پلاس", {"C++": "C پلاس پلاس"}, "+"),
     rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"@ali": "اَت‌ساین ali"}, "@"),
     rule(
         "letters joined by an ampersand", r"(?<![\w&])([A-Z]{1,3})&([A-Z]{1,3})(?![\w&])",
@@ -49,15 +51,15 @@ MATH_RULES: tuple[Rule, ...] = (
     rule("limit", r"(?<![\w)%<>-])([<>≥≤]) ?(?=\d)", lambda match: f"{_LIMITS[match[1]]} ", {">۱۰۰": "بیش از صد"}, "<>≥≤"),
     rule("approximately", r"(?<![\w~])[~≈] ?(?=\d)", "حدود ", {"~۲۰": "حدود بیست"}, "~≈"),
     rule("plus after a number", r"(?<![\d.,])(\d+)\+(?![\w+(])(?! ?\d)", r"بیش از \1", {"۵۰+": "بیش از پنجاه"}, "+"),
+    rule("sum", r"(?<=[\dA-Za-z)²³]) ?\+ ?(?=[\d(A-Za-z√])", f" به{ZWNJ}علاوهٔ ", {"۵+۳": "پنج به‌علاوهٔ سه"}, "+"),
     rule(
         "power", rf"(?<=[\d)A-Za-z])(?:\^ ?([-−]?\w{{1,4}})|([{_SUPERSCRIPTS}]{{1,4}}))",
-        lambda match: f" به توان {match[1].replace('-', 'منفی ') if match[1] else match[2].translate(_FROM_SUPERSCRIPT)}",
+        lambda match: f" به توان {(match[1] or match[2].translate(_FROM_SUPERSCRIPT)).replace('-', 'منفی ')}",
         {"۱۰^۶": "ده به توان شش", "۲³": "دو به توان سه"}, f"^{_SUPERSCRIPTS}",
     ),
     rule("root", r"√ ?(?=[\w(])", "رادیکال ", {"√۱۶": "رادیکال شانزده"}, "√"),
     rule("multiplication", r"(?<=[\w)]) ?[×*✕] ?(?=[\d(A-Za-z])|(?<=\d) ?[xX] ?(?=\d)", " در ", {"۵×۴": "پنج در چهار"}, "×*✕xX"),
     rule("division", r"(?<=[\w)]) ?÷ ?(?=[\w(])", " تقسیم بر ", {"۱۲ ÷ ۴": "دوازده تقسیم بر چهار"}, "÷"),
-    rule("sum", r"(?<=[\w)]) ?\+ ?(?=[\d(A-Za-z√])", f" به{ZWNJ}علاوهٔ ", {"۵+۳": "پنج به‌علاوهٔ سه"}, "+"),
     rule("positive", r"(?<![\w+])\+(?=\d)", "مثبت ", {"+۵": "مثبت پنج"}, "+"),
     rule("equals", r" ?=+ ?", " مساوی ", {"۲=۲": "دو مساوی دو"}, "="),
     rule("plus or minus", r" ?± ?", " مثبت و منفی ", {"±۲": "مثبت و منفی دو"}, "±"),
@@ -72,5 +74,6 @@ EARLY_RULES: tuple[Rule, ...] = (
 """Before the rules for quantities."""
 
 SIGN_RULES: tuple[Rule, ...] = (
+    rule("slash between words", r"(?<=[^\W\d_])/(?=[^\W\d_])", " ", {"و/یا": "و یا"}, "/"),
     rule("silent signs", r"[_*^|\\]+", " ", {"*مهم*": "مهم"}, "_*^|\\"),
 )  # fmt: skip
