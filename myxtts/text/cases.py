@@ -20,9 +20,9 @@ _LETTER_RUN = re.compile(r"(?<![^\W_])[a-z](?: [a-z](?![^\W_]))+")
 _EMOJI = re.compile("[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]")
 """They stay in the text so that a voice can report them as skipped; none of them is heard."""
 _EZAFE = re.compile("[\u0650\u0654]")
-_PERSIAN = str.maketrans(
-    {"ي": "ی", "ك": "ک", "ۀ": "هٔ"} | dict.fromkeys("ـ\u064b\u064c\u064d\u064e\u0651\u0652\u0670\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
-)  # fmt: skip
+_SILENT_MARKS = "ـ\u064b\u064c\u064d\u064e\u0651\u0652\u0670\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+"""Tatweel, tanvin, fatha, tashdid, sukun, superscript alef and direction marks."""
+_PERSIAN = str.maketrans({"ي": "ی", "ك": "ک", "ۀ": "هٔ"} | dict.fromkeys(_SILENT_MARKS))
 
 
 class Case(NamedTuple):

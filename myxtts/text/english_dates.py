@@ -17,10 +17,11 @@ _OTHER_MONTHS = (
 _SHORT_MONTHS = {name[:3]: name for name in MONTHS} | {"Sept": "September"}
 _MONTH = rf"({alternatives([*MONTHS, *_OTHER_MONTHS])}|(?:{alternatives(_SHORT_MONTHS)})\b\.?)"
 _BOOKS = (
-    "Genesis Exodus Leviticus Numbers Deuteronomy Joshua Judges Ruth Samuel Kings Chronicles Ezra Nehemiah Esther Job Psalm Psalms "
-    "Proverbs Ecclesiastes Isaiah Jeremiah Lamentations Ezekiel Daniel Hosea Joel Amos Obadiah Jonah Micah Nahum Habakkuk "
-    "Zephaniah Haggai Zechariah Malachi Matthew Mark Luke John Acts Romans Corinthians Galatians Ephesians Philippians Colossians "
-    "Thessalonians Timothy Titus Philemon Hebrews James Peter Jude Revelation Quran Surah Sura"
+    "Genesis Exodus Leviticus Numbers Deuteronomy Joshua Judges Ruth Samuel Kings Chronicles Ezra Nehemiah Esther "
+    "Job Psalm Psalms Proverbs Ecclesiastes Isaiah Jeremiah Lamentations Ezekiel Daniel Hosea Joel Amos Obadiah "
+    "Jonah Micah Nahum Habakkuk Zephaniah Haggai Zechariah Malachi Matthew Mark Luke John Acts Romans Corinthians "
+    "Galatians Ephesians Philippians Colossians Thessalonians Timothy Titus Philemon Hebrews James Peter Jude "
+    "Revelation Quran Surah Sura"
 ).split()
 _YEAR_CUES = (
     "in the since until till year years circa during spring summer autumn fall winter early late mid season class"
@@ -125,116 +126,169 @@ _TIME_END = r"(?: ?([ap])\.?m\b(\.?))?"
 
 RULES: tuple[Rule, ...] = (
     rule(
-        "ISO date", r"(?<![\d/-])(\d{4})([-/])(\d{2})\2(\d{2})(?![\d/-])",
+        "ISO date",
+        r"(?<![\d/-])(\d{4})([-/])(\d{2})\2(\d{2})(?![\d/-])",
         lambda match: _date(match[0], match[3], match[4], match[1]),
-        {"2024-05-17": "May seventeenth, twenty twenty-four"}, DIGITS,
+        {"2024-05-17": "May seventeenth, twenty twenty-four"},
+        DIGITS,
     ),
     rule(
-        "numeric date", r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2((?:19|20)\d\d|(?<=/)\d\d)(?![\d/-]|\.\d)", _read_numeric_date,
+        "numeric date",
+        r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2((?:19|20)\d\d|(?<=/)\d\d)(?![\d/-]|\.\d)",
+        _read_numeric_date,
         {
             "12/25/1999": "December twenty-fifth, nineteen ninety-nine",
             "25.12.1999": "December twenty-fifth, nineteen ninety-nine",
             "12-25-2020": "December twenty-fifth, twenty twenty",
             "9/1/24": "September first, twenty twenty-four",
-        }, DIGITS,
+        },
+        DIGITS,
     ),
     rule(
-        "date without year", r"(?<=\bon )(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?![\d/]|\.\d| of\b)",
-        lambda match: _date(match[0], match[1], match[2], None), {"It is due on 5/12.": "It is due on May twelfth."}, DIGITS,
+        "date without year",
+        r"(?<=\bon )(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?![\d/]|\.\d| of\b)",
+        lambda match: _date(match[0], match[1], match[2], None),
+        {"It is due on 5/12.": "It is due on May twelfth."},
+        DIGITS,
     ),
     rule(
         "month and day",
-        rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-–] ?(\d{{1,2}})(?:st|nd|rd|th)?)?(?:(?:,| of)? (\d{{4}}))?(?![\d:%]|[.,/]\d)",
+        rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-–] ?(\d{{1,2}})"
+        r"(?:st|nd|rd|th)?)?(?:(?:,| of)? (\d{4}))?(?![\d:%]|[.,/]\d)",
         _read_month_day,
         {
             "May 17, 1984": "May seventeenth, nineteen eighty-four",
             "Jan. 5": "January fifth",
             "June 3–5": "June third to fifth",
-        }, DIGITS,
+        },
+        DIGITS,
     ),
     rule(
         "day and month",
-        rf"(?<![\d.,:/-])(\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-–] ?(\d{{1,2}})(?:st|nd|rd|th)?)? (?:of )?{_MONTH}(?:,? (\d{{4}})(?!\d))?",
+        r"(?<![\d.,:/-])(\d{1,2})(?:st|nd|rd|th)?(?: ?[-–] ?(\d{1,2})"
+        rf"(?:st|nd|rd|th)?)? (?:of )?{_MONTH}(?:,? (\d{{4}})(?!\d))?",
         _read_day_month,
         {
             "17 May 2024": "May seventeenth, twenty twenty-four",
             "the 5th of November": "the fifth of November",
             "1 Farvardin 1403": "Farvardin first, fourteen oh three",
-        }, DIGITS,
+        },
+        DIGITS,
     ),
     rule(
-        "month and year", rf"\b{_MONTH},? (\d{{4}})(?!\d)",
+        "month and year",
+        rf"\b{_MONTH},? (\d{{4}})(?!\d)",
         lambda match: f"{_month_name(match[1])} {say.year(int(match[2]))}",
-        {"March 1999": "March nineteen ninety-nine"}, DIGITS,
+        {"March 1999": "March nineteen ninety-nine"},
+        DIGITS,
     ),
     rule(
-        "verse", rf"\b({alternatives(_BOOKS)}) (\d{{1,3}}):(\d{{1,3}})(?:[-–](\d{{1,3}}))?(?!\d)", _read_verse,
-        {"John 3:16": "John three sixteen", "Psalm 23:1-4": "Psalm twenty-three one to four"}, DIGITS,
+        "verse",
+        rf"\b({alternatives(_BOOKS)}) (\d{{1,3}}):(\d{{1,3}})(?:[-–](\d{{1,3}}))?(?!\d)",
+        _read_verse,
+        {"John 3:16": "John three sixteen", "Psalm 23:1-4": "Psalm twenty-three one to four"},
+        DIGITS,
     ),
     rule(
-        "ratio after its name", r"\b((?:ratio|scale|odds)(?: of| is| was| at| to)?:? )(\d{1,4}):(\d{1,4})(?![\d:])", r"\1\2 to \3",
-        {"a ratio of 16:10": "a ratio of sixteen to ten"}, DIGITS,
+        "ratio after its name",
+        r"\b((?:ratio|scale|odds)(?: of| is| was| at| to)?:? )(\d{1,4}):(\d{1,4})(?![\d:])",
+        r"\1\2 to \3",
+        {"a ratio of 16:10": "a ratio of sixteen to ten"},
+        DIGITS,
     ),
     rule(
-        "range of times", r"(\d:\d\d|\d ?[ap]\.?m\.?|(?<![\d:.,])\d{1,2}(?=[ -–]+\d{1,2}(?::\d\d)? ?[ap]\.?m)) ?[-–] ?(?=\d{1,2}(?::\d\d| ?[ap]\.?m))",
+        "range of times",
+        r"(\d:\d\d|\d ?[ap]\.?m\.?|(?<![\d:.,])\d{1,2}(?=[ -–]+\d{1,2}"
+        r"(?::\d\d)? ?[ap]\.?m)) ?[-–] ?(?=\d{1,2}(?::\d\d| ?[ap]\.?m))",
         r"\1 to ",
         {
             "9am-5pm": "nine a.m to five p.m",
             "9:30–10:45": "nine thirty to ten forty-five",
             "7-9 p.m.": "seven to nine p.m.",
-        }, DIGITS, re.I,
+        },
+        DIGITS,
+        re.I,
     ),
     rule(
-        "time", rf"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:]|\.\d){_TIME_END}", _read_time,
+        "time",
+        rf"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:]|\.\d){_TIME_END}",
+        _read_time,
         {
             "at 3:45 pm.": "at three forty-five p.m.",
             "at 3:00": "at three o'clock",
             "15:30": "fifteen thirty",
-        }, DIGITS, re.I,
+        },
+        DIGITS,
+        re.I,
     ),
     rule(
-        "time with a dot", r"(?<![\d:.,])(1[0-2]|0?[1-9])\.([0-5]\d)() ?([ap])\.?m\b(\.?)", _read_time,
-        {"7.30pm": "seven thirty p.m"}, DIGITS, re.I,
+        "time with a dot",
+        r"(?<![\d:.,])(1[0-2]|0?[1-9])\.([0-5]\d)() ?([ap])\.?m\b(\.?)",
+        _read_time,
+        {"7.30pm": "seven thirty p.m"},
+        DIGITS,
+        re.I,
     ),
     rule(
-        "hour", r"(?<![\d:.])(1[0-2]|0?[1-9]) ?([ap])\.?m\b(\.?)", _read_hour,
-        {"at 3 p.m. Then": "at three p.m. Then"}, DIGITS, re.I,
+        "hour",
+        r"(?<![\d:.])(1[0-2]|0?[1-9]) ?([ap])\.?m\b(\.?)",
+        _read_hour,
+        {"at 3 p.m. Then": "at three p.m. Then"},
+        DIGITS,
+        re.I,
     ),
     rule(
-        "ratio", r"(?<![\d:.,])(\d{1,4}):(\d{1,3})(?![\d:])", r"\1 to \2", {"16:9": "sixteen to nine"}, DIGITS,
+        "ratio",
+        r"(?<![\d:.,])(\d{1,4}):(\d{1,3})(?![\d:])",
+        r"\1 to \2",
+        {"16:9": "sixteen to nine"},
+        DIGITS,
     ),
     rule(
-        "decade", r"(?<![\w.,])'?(\d{3}0|[1-9]0)'?s\b", lambda match: say.decade(int(match[1])),
-        {"the 1990s and '80s": "the nineteen nineties and eighties"}, DIGITS,
+        "decade",
+        r"(?<![\w.,])'?(\d{3}0|[1-9]0)'?s\b",
+        lambda match: say.decade(int(match[1])),
+        {"the 1990s and '80s": "the nineteen nineties and eighties"},
+        DIGITS,
     ),
     rule(
-        "short year", r"(?<![\w.,])'(\d\d)(?![\d'\w])", lambda match: _two_digits(match[1]),
-        {"the class of '09": "the class of oh nine"}, "'",
+        "short year",
+        r"(?<![\w.,])'(\d\d)(?![\d'\w])",
+        lambda match: _two_digits(match[1]),
+        {"the class of '09": "the class of oh nine"},
+        "'",
     ),
     rule(
-        "year of an era", r"(?<![\d.,])(\d{3,4})(?= (?:BCE?|CE|AD|AH|B\.C\.|A\.D\.)(?![^\W_]))|(?<=\bAD )(\d{3,4})(?![\d.,]\d)",
+        "year of an era",
+        r"(?<![\d.,])(\d{3,4})(?= (?:BCE?|CE|AD|AH|B\.C\.|A\.D\.)(?![^\W_]))|(?<=\bAD )(\d{3,4})(?![\d.,]\d)",
         lambda match: say.year(int(match[1] or match[2])),
-        {"1445 AH": "fourteen forty-five AH", "in AD 1066": "in AD ten sixty-six"}, DIGITS,
+        {"1445 AH": "fourteen forty-five AH", "in AD 1066": "in AD ten sixty-six"},
+        DIGITS,
     ),
     rule(
-        "range of years", r"(?<![\d.,$-])(1[1-9]\d\d|20\d\d)[-–—/](\d{4}|\d\d)(?![\d.,/%-]\d|\d)", _read_year_range,
+        "range of years",
+        r"(?<![\d.,$-])(1[1-9]\d\d|20\d\d)[-–—/](\d{4}|\d\d)(?![\d.,/%-]\d|\d)",
+        _read_year_range,
         {
             "the 2023-24 season": "the twenty twenty-three to twenty-four season",
             "1914–1918": "nineteen fourteen to nineteen eighteen",
-        }, DIGITS,
+        },
+        DIGITS,
     ),
-)  # fmt: skip
+)
 
 YEAR_RULES: tuple[Rule, ...] = (
     rule(
         "year",
-        rf"(?<![\d.,$£€#])(?<!\d-)(\b(?i:{alternatives(_YEAR_CUES)}|q[1-4])[ -])?(?<![\d.,$£€#])(1\d{{3}}|20\d\d)(?![\d%°]|[.,]\d|[-–]\d)(?=(?: ([a-z]+))?)",
+        rf"(?<![\d.,$£€#])(?<!\d-)(\b(?i:{alternatives(_YEAR_CUES)}|q[1-4])[ -])?"
+        r"(?<![\d.,$£€#])(1\d{3}|20\d\d)(?![\d%°]|[.,]\d|[-–]\d)(?=(?: ([a-z]+))?)",
         _read_year,
         {
             "pre-1990": "pre-nineteen ninety",
             "in 1066": "in ten sixty-six",
             "They counted 2020 birds in 2020.": "They counted two thousand twenty birds in twenty twenty.",
-        }, DIGITS,
+        },
+        DIGITS,
     ),
-)  # fmt: skip
+)
 """After the rules for quantities: `1500 m` is a measure."""

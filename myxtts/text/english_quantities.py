@@ -1,20 +1,29 @@
-"""English money, measures, fractions, telephone numbers, codes and plain numbers in words."""
+"""English money, measures, fractions, ranges and plain numbers in words."""
 
-# ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.english_units import CURRENCIES, CURRENCY_CODES, DOLLARS, MAGNITUDES, PER_UNITS, UNITS, VULGAR_FRACTIONS
+from myxtts.text.english_units import (
+    CURRENCIES,
+    CURRENCY_CODES,
+    DOLLARS,
+    MAGNITUDES,
+    PER_UNITS,
+    UNITS,
+    VULGAR_FRACTIONS,
+)
 from myxtts.text.rules import DIGITS, Rule, alternatives, rule
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?"
 _SIGN_CLASS = f"[{re.escape(''.join(CURRENCIES))}]"
 _MAGNITUDE = rf"(?: ?({alternatives(MAGNITUDES)})(?![^\W_]))?"
 _SCORE_CUES = re.compile(
-    r"\b(?:won|wins?|beat|beats|lost|loses?|leads?|led|scor\w+|defeat\w*|draw|drew|tied|victory|final|match|game|sets?|ahead|up|down)\b", re.I
-)  # fmt: skip
+    r"\b(?:won|wins?|beat|beats|lost|loses?|leads?|led|scor\w+|defeat\w*|draw|drew|tied|victory|final|match|game|sets?"
+    r"|ahead)\b",
+    re.I,
+)
 _OPENING_QUOTE = re.compile(r'(?<!\d)"')
 _NEAR = 60
 """Characters around a match that are searched for a word that decides its meaning."""
@@ -28,11 +37,6 @@ def number_in_words(written: str) -> str:
 
 def _around(match: re.Match[str]) -> str:
     return match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
-
-
-def _digit_groups(match: re.Match[str]) -> str:
-    plus = "plus " if match[0].startswith("+") else ""
-    return plus + ", ".join(map(say.digits, re.findall(r"\d+", match[0])))
 
 
 def _read_money(match: re.Match[str]) -> str:
@@ -121,220 +125,262 @@ def _read_cardinal(match: re.Match[str]) -> str:
     return say.integer(match[0])
 
 
-def _read_aircraft(match: re.Match[str]) -> str:
-    words = f"{match[1] or ''}{say.cardinal(int(match[2][0]))} {say.cardinal(int(match[2][1:]))}"
-    words += f" {say.integer(match[3])}" if match[3] else ""
-    return say.plural(words) if match[4] else words
-
-
 RULES: tuple[Rule, ...] = (
     rule(
-        "fraction sign", rf"(?:(?<=\d) ?)?([{''.join(VULGAR_FRACTIONS)}])",
-        lambda match: f" {'and ' if match.start() and match.string[match.start() - 1].isdigit() else ''}{VULGAR_FRACTIONS[match[1]]} ",
-        {"2½ cups": "two and one half cups", "¾ of it": "three quarters of it"}, "".join(VULGAR_FRACTIONS),
+        "fraction sign",
+        rf"(?:(?<=\d) ?)?([{''.join(VULGAR_FRACTIONS)}])",
+        lambda match: (
+            f" {'and ' if match.start() and match.string[match.start() - 1].isdigit() else ''}{VULGAR_FRACTIONS[match[1]]} "
+        ),
+        {"2½ cups": "two and one half cups", "¾ of it": "three quarters of it"},
+        "".join(VULGAR_FRACTIONS),
     ),
     rule(
-        "very long number", rf"\d{{{say.LONGEST_NUMBER + 1},}}", lambda match: f" {say.digits(match[0])} ",
-        {"1234567890123456": "one two three four five six seven eight nine zero one two three four five six"}, DIGITS,
+        "thousands with spaces",
+        r"(?<![\d.,:/+-])(?<!\d )([1-9]\d{0,2})((?: \d{3})+)(?! ?\d|[.,/-]\d)",
+        lambda match: match[0].replace(" ", ""),
+        {"1 000 000": "one million", "12 500 workers": "twelve thousand five hundred workers"},
+        DIGITS,
     ),
     rule(
-        "thousands with spaces", r"(?<![\d.,:/+-])(?<!\d )([1-9]\d{0,2})((?: \d{3})+)(?! ?\d|[.,/-]\d)", lambda match: match[0].replace(" ", ""),
-        {"1 000 000": "one million", "12 500 workers": "twelve thousand five hundred workers"}, DIGITS,
-    ),
-    rule(
-        "card number", r"(?<![\w.,/-])\d{4}(?:[ -]\d{4}){3}(?![\w/-]|[.,]\d)", _digit_groups,
-        {"4111 1111 2222 3333": "four one one one, one one one one, two two two two, three three three three"}, DIGITS,
-    ),
-    rule(
-        "telephone number",
-        r"(?<![\w.,/-])(?:\+?\d{1,3}[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w/-]|[.,]\d)"
-        r"|(?<![\w.,/-])\d{3}-\d{4}(?![\w/-]|[.,]\d)|(?<![\w.,/-])\+\d{7,15}(?!\d)"
-        r"|(?<![\w.,/-])(?:0\d{2,4}|\(0\d{2,4}\)|\+\d{1,3}(?: \d{1,4})?) \d{3,4} \d{3,4}(?![\w/-]|[.,]\d)",
-        _digit_groups,
+        "idiom of two numbers",
+        r"(?<![\d/.,])(\d\d?)/(\d\d?)(?![\d/]|\.\d| of\b)",
+        _read_idiom,
         {
-            "(555) 123-4567": "five five five, one two three, four five six seven",
-            "020 7946 0018": "zero two zero, seven nine four six, zero zero one eight",
-            "+1 555 123 4567": "plus one, five five five, one two three, four five six seven",
-        }, DIGITS,
-    ),
-    rule(
-        "emergency number",
-        r"\b((?:call(?:ed|ing|s)?|dial(?:ed|led|ing)?|phone|text|ring) )(\d{3})(?![\d.,:/-]\d|\d| ?%)(?! [a-z]+s\b| people)",
-        lambda match: match[1] + say.digits(match[2]), {"Call 911.": "Call nine one one."}, DIGITS, re.I,
-    ),
-    rule(
-        "postal code with four more digits", r"(?<![\w.,/-])(\d{5})-(\d{4})(?![\w/-]|[.,]\d)", _digit_groups,
-        {"10001-2345": "one zero zero zero one, two three four five"}, DIGITS,
-    ),
-    rule(
-        "code", r"\b((?:PIN|code|ZIP|OTP|passcode|password)(?: is| was| number)?:? )(\d{3,12})(?![\d%]|[.,:/-]\d)",
-        lambda match: match[1] + say.digits(match[2]),
-        {"The ZIP code is 90210.": "The ZIP code is nine zero two one zero."}, DIGITS, re.I,
-    ),
-    rule(
-        "book number", r"\b(ISBN(?:-1[03])?:? )(\d[\d-]{8,16}\d)(?!\d)", lambda match: match[1] + ", ".join(map(say.digits, match[2].split("-"))),
-        {"ISBN 0-306-40615-2": "ISBN zero, three zero six, four zero six one five, two"}, "N",
-    ),
-    rule(
-        "idiom of two numbers", r"(?<![\d/.,])(\d\d?)/(\d\d?)(?![\d/]|\.\d| of\b)", _read_idiom,
-        {"24/7": "twenty-four seven", "a 50/50 chance": "a fifty fifty chance", "the 80/20 rule": "the eighty twenty rule"}, "/",
+            "24/7": "twenty-four seven",
+            "a 50/50 chance": "a fifty fifty chance",
+            "the 80/20 rule": "the eighty twenty rule",
+        },
+        "/",
     ),
     rule(
         "score out of ten",
-        r"\b((?:scored?|scores|rated|rating|got|gave|mark|marks|grade|review)(?: of| it| a| an| is| was| him| her| them)*:? )(\d{1,3}(?:\.\d)?)/(\d{1,3})(?![\d/])",
-        r"\1\2 out of \3", {"He scored 9/10 on the quiz.": "He scored nine out of ten on the quiz."}, "/", re.I,
+        r"\b((?:scored?|scores|rated|rating|got|gave|mark|marks|grade|review)(?: of| "
+        r"it| a| an| is| was| him| her| them)*:? )(\d{1,3}(?:\.\d)?)/(\d{1,3})(?![\d/])",
+        r"\1\2 out of \3",
+        {"He scored 9/10 on the quiz.": "He scored nine out of ten on the quiz."},
+        "/",
+        re.I,
     ),
     rule(
-        "stars out of ten", r"(?<![\d/.,])(\d{1,2}(?:\.\d)?)/(5|10|100)(?= (?:stars|points|on the|rating|score)\b)", r"\1 out of \2",
-        {"a 4.5/5 rating": "a four point five out of five rating"}, "/",
+        "stars out of ten",
+        r"(?<![\d/.,])(\d{1,2}(?:\.\d)?)/(5|10|100)(?= (?:stars|points|on the|rating|score)\b)",
+        r"\1 out of \2",
+        {"a 4.5/5 rating": "a four point five out of five rating"},
+        "/",
     ),
     rule(
-        "aircraft", r"(\bBoeing(?:'s)? )(7\d7)(?:-(\d{1,3}))?(s)?(?![\w-]|[.,]\d)", _read_aircraft,
-        {
-            "A Boeing 747 landed.": "A Boeing seven forty-seven landed.",
-            "Boeing's 747s": "Boeing's seven forty-sevens",
-        }, "7",
+        "coordinate",
+        r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)° ?(?:(\d{1,2}(?:\.\d+)?)['′] ?)?(?:(\d{1,2}(?:\.\d+)?)(?:\"|″|'') ?)?([NSEW]\b)",
+        _read_coordinate,
+        {"41°43′ N": "forty-one degrees forty-three minutes north"},
+        "°",
     ),
     rule(
-        "aircraft with its series", r"(?<![\w.,$-])()(7\d7)(?:-(\d{3})(?![\d/-])|(?=s\b))(s)?(?!\w)", _read_aircraft,
-        {"a 737-800": "a seven thirty-seven eight hundred", "two 747s": "two seven forty-sevens"}, "7",
-    ),
-    rule(
-        "wireless standard", r"(?<![\d.,])802\.(\d{1,2})([a-z]{0,2})\b",
-        lambda match: f"eight oh two dot {say.integer(match[1])} {' '.join(match[2])}", {"802.11ac": "eight oh two dot eleven a c"}, ".",
-    ),
-    rule(
-        "coordinate", r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)° ?(?:(\d{1,2}(?:\.\d+)?)['′] ?)?(?:(\d{1,2}(?:\.\d+)?)(?:\"|″|'') ?)?([NSEW]\b)",
-        _read_coordinate, {"41°43′ N": "forty-one degrees forty-three minutes north"}, "°",
-    ),
-    rule(
-        "feet and inches", r"(?<![\w.,])(\d{1,2})['′] ?(\d{1,2})(?:\"|″|''|(?![\w'′]))",
+        "feet and inches",
+        r"(?<![\w.,])(\d{1,2})['′] ?(\d{1,2})(?:\"|″|''|(?![\w'′]))",
         lambda match: f"{say.integer(match[1])} foot {say.integer(match[2])}",
-        {"6'2\" tall": "six foot two tall", "I am 5'6.": "I am five foot six."}, "'′",
+        {"6'2\" tall": "six foot two tall", "I am 5'6.": "I am five foot six."},
+        "'′",
     ),
     rule(
-        "inches", r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)([\"″])(?=[ x×,.;)-]|$)", _read_inches,
-        {'8.5"x11"': "eight point five inches by eleven inches"}, '"″',
+        "inches",
+        r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)([\"″])(?=[ x×,.;)-]|$)",
+        _read_inches,
+        {'8.5"x11"': "eight point five inches by eleven inches"},
+        '"″',
     ),
     rule(
-        "feet", r"(?<![\w.,])(\d{1,3})['′](?= (?:tall|long|wide|high|deep)\b)", r"\1 feet", {"6' tall": "six feet tall"}, "'′",
+        "feet",
+        r"(?<![\w.,])(\d{1,3})['′](?= (?:tall|long|wide|high|deep)\b)",
+        r"\1 feet",
+        {"6' tall": "six feet tall"},
+        "'′",
     ),
     rule(
-        "inches with a dot", r"(?<=\d) in\.(?= [a-z]|,|$)", " inches", {"12 in. wide": "twelve inches wide"}, DIGITS,
+        "inches with a dot",
+        r"(?<=\d) in\.(?= [a-z]|,|$)",
+        " inches",
+        {"12 in. wide": "twelve inches wide"},
+        DIGITS,
     ),
     rule(
-        "dimensions", r"(?<=\d)((?: ?[a-z]{1,2}| inches)?) ?(?:x ?|× ?(?=\d+(?:\.\d+)? ?(?:[cmk]?m|ft|feet|foot|in|inch|inches|meters|px|pixels)\b))(?=\d)", r"\1 by ",
-        {"4x4": "four by four", "3 × 5 m": "three by five meters"}, "x×",
+        "dimensions",
+        r"(?<=\d)((?: ?[a-z]{1,2}| inches)?) ?(?:x ?|× ?(?=\d+(?:\.\d+)? ?"
+        r"(?:[cmk]?m|ft|feet|foot|in|inch|inches|meters|px|pixels)\b))(?=\d)",
+        r"\1 by ",
+        {"4x4": "four by four", "3 × 5 m": "three by five meters"},
+        "x×",
     ),
     rule("multiple", r"(?<=\d)x(?![\w])", " times", {"1.5x": "one point five times"}, "x"),
     rule(
-        "chain of numbers", r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)", lambda match: " ".join(say.integer(part) for part in match[0].split("-")),
-        {"a 4-3-3 formation": "a four three three formation"}, "-",
+        "chain of numbers",
+        r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)",
+        lambda match: " ".join(say.integer(part) for part in match[0].split("-")),
+        {"a 4-3-3 formation": "a four three three formation"},
+        "-",
     ),
     rule(
-        "subtraction", r"(\d) [-] (?=\d)", _read_subtraction,
-        {"10 - 4": "ten minus four", "They won 3 - 1.": "They won three to one."}, "-",
+        "subtraction",
+        r"(\d) [-] (?=\d)",
+        _read_subtraction,
+        {"10 - 4": "ten minus four", "They won 3 - 1.": "They won three to one."},
+        "-",
     ),
     rule("minus between numbers", r"(?<=[\d)]) ?− ?(?=[\d(])", " minus ", {"5−3": "five minus three"}, "−"),
     rule(
-        "minus", rf"(?<![\w.,)%°'\"-])[-−](?=[\d.]|{_SIGN_CLASS})", "minus ",
-        {"-5°C": "minus five degrees Celsius", "−10 kg": "minus ten kilograms", "-$5": "minus five dollars"}, "-−",
+        "minus",
+        rf"(?<![\w.,)%°'\"-])[-−](?=[\d.]|{_SIGN_CLASS})",
+        "minus ",
+        {"-5°C": "minus five degrees Celsius", "−10 kg": "minus ten kilograms", "-$5": "minus five dollars"},
+        "-−",
     ),
     rule(
-        "rial sign", rf"ریال ?({_NUMBER})", r"\1 rials", {"﷼5000": "five thousand rials"}, "ر",
+        "rial sign",
+        rf"ریال ?({_NUMBER})",
+        r"\1 rials",
+        {"﷼5000": "five thousand rials"},
+        "ر",
     ),
     rule("cents after the sign", r"(?<=[$£€])(?=\.\d\d(?!\d))", "0", {"$.99": "ninety-nine cents"}, "$£€"),
     rule(
-        "range of money", rf"({_SIGN_CLASS})({_NUMBER}) ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}", _read_money_range,
-        {"$5–10 million": "five to ten million dollars"}, "-–—",
+        "range of money",
+        rf"({_SIGN_CLASS})({_NUMBER}) ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}",
+        _read_money_range,
+        {"$5–10 million": "five to ten million dollars"},
+        "-–—",
     ),
     rule(
-        "money", rf"(?:\b(?P<country>{alternatives(DOLLARS)})(?=\$))?(?P<sign>{_SIGN_CLASS}) ?(?P<number>{_NUMBER})"
+        "money",
+        rf"(?:\b(?P<country>{alternatives(DOLLARS)})(?=\$))?(?P<sign>{_SIGN_CLASS}) ?(?P<number>{_NUMBER})"
         rf"(?: ?(?P<magnitude>{alternatives(MAGNITUDES)})(?![^\W_]))?",
         _read_money,
         {
             "$3.50": "three dollars and fifty cents",
             "C$750,000": "seven hundred fifty thousand Canadian dollars",
             "€1.2bn": "one point two billion euros",
-        }, "".join(CURRENCIES),
+        },
+        "".join(CURRENCIES),
     ),
     rule(
-        "sign after the amount", rf"(?<![\d.,])(?P<number>{_NUMBER})(?P<country>)(?P<magnitude>) ?(?P<sign>{_SIGN_CLASS})", _read_money,
-        {"100$": "one hundred dollars"}, "".join(CURRENCIES),
+        "sign after the amount",
+        rf"(?<![\d.,])(?P<number>{_NUMBER})(?P<country>)(?P<magnitude>) ?(?P<sign>{_SIGN_CLASS})",
+        _read_money,
+        {"100$": "one hundred dollars"},
+        "".join(CURRENCIES),
     ),
     rule(
-        "cents", r"(?<![\d.,])(\d{1,3}) ?¢", lambda match: f"{say.integer(match[1])} cent{'s' if match[1] != '1' else ''}",
-        {"99¢": "ninety-nine cents"}, "¢",
+        "cents",
+        r"(?<![\d.,])(\d{1,3}) ?¢",
+        lambda match: f"{say.integer(match[1])} cent{'s' if match[1] != '1' else ''}",
+        {"99¢": "ninety-nine cents"},
+        "¢",
     ),
     rule(
         "currency code",
-        rf"(?<![\d.,])({_NUMBER}){_MAGNITUDE} ?({alternatives(CURRENCY_CODES)})(?![^\W_])|(?<![^\W_])({alternatives(CURRENCY_CODES)})\.? ?({_NUMBER}){_MAGNITUDE}",
+        rf"(?<![\d.,])({_NUMBER}){_MAGNITUDE} ?({alternatives(CURRENCY_CODES)})(?![^\W_])"
+        rf"|(?<![^\W_])({alternatives(CURRENCY_CODES)})\.? ?({_NUMBER}){_MAGNITUDE}",
         _read_money_code,
-        {"20 USD": "twenty dollars", "Rs. 500": "five hundred rupees"}, DIGITS,
+        {"20 USD": "twenty dollars", "Rs. 500": "five hundred rupees"},
+        DIGITS,
     ),
     rule(
-        "thousands as k", r"(?<=\d)k(?![\w])|(?<=\d)(bn|mn|tn)(?![\w])|(?<=\d\.\d)M(?![\w])",
-        lambda match: {"k": " thousand", "bn": " billion", "mn": " million", "tn": " trillion", "M": " million"}[match[0]],
-        {"50k followers": "fifty thousand followers"}, "knM",
+        "thousands as k",
+        r"(?<=\d)k(?![\w])|(?<=\d)(bn|mn|tn)(?![\w])|(?<=\d\.\d)M(?![\w])",
+        lambda match: {"k": " thousand", "bn": " billion", "mn": " million", "tn": " trillion", "M": " million"}[
+            match[0]
+        ],
+        {"50k followers": "fifty thousand followers"},
+        "knM",
     ),
     rule(
-        "ordinal", r"(?<![\d.,])(\d{1,3}(?:,\d{3})+|\d{1,15})(?:st|nd|rd|th)\b", lambda match: say.ordinal(int(match[1].replace(",", ""))),
-        {"the 21st": "the twenty-first"}, DIGITS, re.I,
+        "ordinal",
+        r"(?<![\d.,])(\d{1,3}(?:,\d{3})+|\d{1,15})(?:st|nd|rd|th)\b",
+        lambda match: say.ordinal(int(match[1].replace(",", ""))),
+        {"the 21st": "the twenty-first"},
+        DIGITS,
+        re.I,
     ),
     rule("percent", r"(?<=\d) ?%", " percent", {"3.5 %": "three point five percent"}, "%"),
-    rule("number sign", r"(?:\bN[or]s?\. ?|(?<![\w&])# ?|№ ?)(?=\d)", "number ", {"#1 and No. 5": "number one and number five"}, DIGITS),
     rule(
-        "range", r"(?<=\d)(?: ?[–—] ?|-)(?=\d)", " to ",
-        {"10-20 people": "ten to twenty people", "25-30 °C": "twenty-five to thirty degrees Celsius"}, "-–—",
+        "number sign",
+        r"(?:\bN[or]s?\. ?|(?<![\w&])# ?|№ ?)(?=\d)",
+        "number ",
+        {"#1 and No. 5": "number one and number five"},
+        DIGITS,
     ),
     rule(
-        "plural number", r"(?<=[A-Z])-(\d{1,4})s\b", lambda match: f" {say.plural(say.integer(match[1]))}",
-        {"two F-16s": "two F sixteens"}, DIGITS,
+        "range",
+        r"(?<=\d)(?: ?[–—] ?|-)(?=\d)",
+        " to ",
+        {"10-20 people": "ten to twenty people", "25-30 °C": "twenty-five to thirty degrees Celsius"},
+        "-–—",
     ),
     rule(
-        "fraction of a unit", rf"(?<![\d.,/])(\d{{1,3}}/\d{{1,3}}) ?({alternatives(UNITS)})(?![^\W_]|[/'])",
+        "plural number",
+        r"(?<=[A-Z])-(\d{1,4})s\b",
+        lambda match: f" {say.plural(say.integer(match[1]))}",
+        {"two F-16s": "two F sixteens"},
+        DIGITS,
+    ),
+    rule(
+        "fraction of a unit",
+        rf"(?<![\d.,/])(\d{{1,3}}/\d{{1,3}}) ?({alternatives(UNITS)})(?![^\W_]|[/'])",
         lambda match: f"{match[1]} {UNITS[match[2]][int.__ge__(*map(int, match[1].split('/')))]}",
-        {"1/2 km": "one half kilometer", "120/80 mmHg": "one hundred twenty over eighty millimeters of mercury"}, "/",
+        {"1/2 km": "one half kilometer", "120/80 mmHg": "one hundred twenty over eighty millimeters of mercury"},
+        "/",
     ),
     rule(
         "unit",
-        rf"(?<![\d.,/])({_NUMBER})([ -]?)({alternatives(UNITS)})(?:/({alternatives(PER_UNITS)}))?(?![^\W_]|[/'])(?:\.(?= [a-z])|(?<=ft|lb|hr|in)\.(?= \d))?",
+        rf"(?<![\d.,/])({_NUMBER})([ -]?)({alternatives(UNITS)})(?:/({alternatives(PER_UNITS)}))?"
+        r"(?![^\W_]|[/'])(?:\.(?= [a-z])|(?<=ft|lb|hr|in)\.(?= \d))?",
         _read_unit,
         {
             "1 km and 16GB": "one kilometer and sixteen gigabytes",
             "5 km/day": "five kilometers per day",
             "a 10-km run": "a ten-kilometer run",
-        }, DIGITS,
-    ),
-    rule("inches after feet", r"(?<=feet )(\d{1,2}) in\b", r"\1 inches", {"5 ft 10 in": "five feet ten inches"}, DIGITS),
-    rule(
-        "amount per unit", rf"(?<=[a-z])/({alternatives(PER_UNITS)})(?![^\W_])", lambda match: f" per {PER_UNITS[match[1]]}",
-        {"$15/hour": "fifteen dollars per hour"}, "/",
+        },
+        DIGITS,
     ),
     rule(
-        "IP address", r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.]\d|\d)", lambda match: " dot ".join(map(say.integer, match[0].split("."))),
-        {"192.168.1.1": "one hundred ninety-two dot one hundred sixty-eight dot one dot one"}, ".",
+        "inches after feet", r"(?<=feet )(\d{1,2}) in\b", r"\1 inches", {"5 ft 10 in": "five feet ten inches"}, DIGITS
     ),
     rule(
-        "version", r"(?:(?<![\w.])(v) ?|(?<![\w.]))(\d{1,5}(?:\.\d{1,5}){2,})(?!\d)",
-        lambda match: f"{'version ' if match[1] else ''}{' point '.join(map(say.integer, match[2].split('.')))}",
-        {"version 1.2.3": "version one point two point three", "v2.0.1": "version two point zero point one"}, ".",
+        "amount per unit",
+        rf"(?<=[a-z])/({alternatives(PER_UNITS)})(?![^\W_])",
+        lambda match: f" per {PER_UNITS[match[1]]}",
+        {"$15/hour": "fifteen dollars per hour"},
+        "/",
     ),
     rule(
-        "fraction", r"(?:(?<![\d.,/])(\d{1,6}) )?(?<![\d.,/])(\d{1,3})/(\d{1,3})(?![\d/])", _read_fraction,
-        {"3 1/2": "three and a half", "2/3": "two thirds"}, "/",
+        "fraction",
+        r"(?:(?<![\d.,/])(\d{1,6}) )?(?<![\d.,/])(\d{1,3})/(\d{1,3})(?![\d/])",
+        _read_fraction,
+        {"3 1/2": "three and a half", "2/3": "two thirds"},
+        "/",
     ),
-)  # fmt: skip
+)
 
 PLAIN_NUMBERS: tuple[Rule, ...] = (
     rule("hyphen before a number", r"(?<=[A-Za-z])-(?=\d)", " ", {"COVID-19": "COVID nineteen"}, "-"),
     rule(
-        "letters next to digits", r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)", " ", {"MP3": "MP three", "3D": "three D"}, DIGITS,
+        "letters next to digits",
+        r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)",
+        " ",
+        {"MP3": "MP three", "3D": "three D"},
+        DIGITS,
     ),
     rule(
-        "number", rf"(?<![\d.,])({_NUMBER})|(?<![\d.])(\.\d+)|\d+", _read_cardinal,
-        {"99 of 1,234": "ninety-nine of one thousand two hundred thirty-four", ".5": "point five", "007": "zero zero seven"}, DIGITS,
+        "number",
+        rf"(?<![\d.,])({_NUMBER})|(?<![\d.])(\.\d+)|\d+",
+        _read_cardinal,
+        {
+            "99 of 1,234": "ninety-nine of one thousand two hundred thirty-four",
+            ".5": "point five",
+            "007": "zero zero seven",
+        },
+        DIGITS,
     ),
     rule("comma without space", r"(?<=[a-z]),(?=[a-z])", ", ", {"1,2,3": "one, two, three"}, ","),
-)  # fmt: skip
+)
 """After every other rule."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from myxtts.text import persian_dates, persian_quantities, persian_signs, persian_words
+from myxtts.text import persian_codes, persian_dates, persian_quantities, persian_signs, persian_words
 from myxtts.text.persian_numbers import ZWNJ
 from myxtts.text.rules import Rule, apply_rules
 
@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = (
     *persian_words.RULES,
     *persian_dates.RULES,
     *persian_signs.EARLY_RULES,
+    *persian_codes.RULES,
     *persian_quantities.RULES,
     *persian_signs.MATH_RULES,
     *persian_quantities.PLAIN_NUMBERS,
@@ -36,7 +37,8 @@ _LETTERS = str.maketrans(
 _TA_MARBUTA_AS_T = re.compile(r"وة(?![^\W\d_])")
 """As in زكوة and صلوة, which are زکات and صلات today."""
 _SIGNS = str.maketrans(
-    dict(zip("۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩", "0123456789" * 2, strict=True)) | {"٫": ".", "٬": ",", "٪": "%", "−": "-", "–": "-"}
+    dict(zip("۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩", "0123456789" * 2, strict=True))
+    | {"٫": ".", "٬": ",", "٪": "%", "−": "-", "–": "-"}
 )
 _ZWNJ_RUN = re.compile(f"{ZWNJ}{{2,}}")
 _SPACES = re.compile(" {2,}")

@@ -1,4 +1,4 @@
-"""Persian money, measures, fractions, scores, telephone numbers, codes and plain numbers in words."""
+"""Persian money, measures, fractions, scores, ranges and plain numbers in words."""
 
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
@@ -6,7 +6,13 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import (
-    LONGEST_NUMBER, ZWNJ, digits_in_words, fraction_in_words, group_in_words, number_in_words, ordinal_in_words, with_ezafe,
+    ZWNJ,
+    digits_in_words,
+    fraction_in_words,
+    group_in_words,
+    number_in_words,
+    ordinal_in_words,
+    with_ezafe,
     written_in_words,
 )  # fmt: skip
 from myxtts.text.persian_units import CURRENCIES, CURRENCY_CODES, FRACTION_SIGNS, UNITS
@@ -15,59 +21,25 @@ from myxtts.text.rules import DIGITS, Rule, alternatives, rule
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _NO_LETTER = r"(?![^\W\d_])"
 _SCORE_CUES = re.compile(
-    "بازی|مسابقه|دیدار|نتیجه|برد(?![نا])|باخت|شکست|پیروز|قهرمان|گل |ست |مساوی|مغلوب|پنالتی|حریف|به سود|به نفع|جام|لیگ|فینال|صعود|تساوی"
+    "بازی|مسابقه|دیدار|نتیجه|برد(?![نا])|باخت|شکست|پیروز|قهرمان|گل |ست "
+    "|مساوی|مغلوب|پنالتی|حریف|به سود|به نفع|جام|لیگ|فینال|صعود|تساوی"
 )
 _NEAR = 60
 """Characters around a match that are searched for a word that decides its meaning."""
 _LARGE = "هزار|میلیون|میلیارد|تریلیون|درصد|٪|%|برابر|ریشتر"
 _MEASURED = (
-    f"{_LARGE}|متر|کیلو|سانتی|میلی|لیتر|گرم|تن|هکتار|ساله|سال|ساعت|روز|ماه|دقیقه|ثانیه|تومان|دلار|یورو|ریال|درجه|واحد|مگا|گیگا|اینچ|وات"
+    f"{_LARGE}|متر|کیلو|سانتی|میلی|لیتر|گرم|تن|هکتار|ساله|سال|ساعت|روز"
+    "|ماه|دقیقه|ثانیه|تومان|دلار|یورو|ریال|درجه|واحد|مگا|گیگا|اینچ|وات"
 )
 _BEFORE_NUMBERS = (
-    "شماره صفحه ماده تبصره قطعنامه نسخه پلاک طبقه منطقه ناحیه دهه آیه سوره فصل جلد بند اصل بخش شبکه کانال اتاق کلاس درس مرحله گروه واحد رتبه "
-    "پرونده جدول نمودار تصویر شکل تمرین سؤال پرسش خط مدل سکوی ایستگاه"
+    "شماره صفحه ماده تبصره قطعنامه نسخه پلاک طبقه منطقه ناحیه دهه آیه سوره فصل جلد بند اصل بخش شبکه کانال اتاق "
+    "کلاس درس مرحله گروه واحد رتبه پرونده جدول نمودار تصویر شکل تمرین سؤال پرسش خط مدل سکوی ایستگاه"
 ).split()
 """Words with an ezafe before the number that names them."""
-_MOBILE = r"09\d\d[ -]?\d{3}[ -]?\d{2}[ -]?\d{2}"
-_LANDLINE = r"(?:0[1-8]\d|\(0[1-8]\d\))[ -]?\d{2,4}[ -]?\d{2,4}(?:[ -]?\d{2})?"
-_PHONE_END = r"(?![\d/:]|[.,-]\d)"
 
 
 def _around(match: re.Match[str]) -> str:
     return match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
-
-
-def _only_digits(written: str) -> str:
-    return re.sub(r"\D", "", written)
-
-
-def _groups(digits: str, *sizes: int) -> str:
-    """Digits cut into groups that are read with a pause between them; the last size repeats."""
-    spoken, position, sizes_left = [], 0, list(sizes)
-    while position < len(digits):
-        size = sizes_left.pop(0) if len(sizes_left) > 1 else sizes_left[0]
-        spoken.append(group_in_words(digits[position : position + size]))
-        position += size
-    return "، ".join(spoken)
-
-
-def _read_landline(match: re.Match[str]) -> str:
-    digits = _only_digits(match[0])
-    return _groups(digits, 3, 2) if len(digits) == 11 else match[0]
-
-
-def _read_international(match: re.Match[str]) -> str:
-    digits = _only_digits(match[2])
-    prefix = f"به{ZWNJ}علاوهٔ" if match[1] == "+" else "صفر صفر"
-    if digits.startswith("98") and len(digits) == 12:
-        sizes = (2, 3, 3, 2) if digits[2] == "9" else (2, 2)
-        return f"{prefix} {_groups(digits, *sizes)}"
-    written = re.findall(r"\d+", match[2])
-    return f"{prefix} {'، '.join(map(digits_in_words, written))}"
-
-
-def _spelled(match: re.Match[str]) -> str:
-    return f"{match[1]}{'، '.join(map(digits_in_words, re.findall(r'[0-9]+', match[2])))}"
 
 
 def _read_dotted_thousands(match: re.Match[str]) -> str:
@@ -87,7 +59,12 @@ def _read_money(match: re.Match[str]) -> str:
 
 def _read_ratio_sign(match: re.Match[str]) -> str:
     """A slash between numbers: a grade, a fraction or a decimal point."""
-    whole, first, second, following = match[1], match[2], match[3], match.string[match.end() : match.end() + 14].lstrip()
+    whole, first, second, following = (
+        match[1],
+        match[2],
+        match[3],
+        match.string[match.end() : match.end() + 14].lstrip(),
+    )
     numerator, denominator = int(first), int(second)
     before = match.string[max(0, match.start() - 20) : match.start()]
     is_large = re.match(_LARGE, following) is not None
@@ -107,7 +84,9 @@ def _read_ratio_sign(match: re.Match[str]) -> str:
             part = "نیم" if (numerator, denominator) == (1, 2) else fraction_in_words(numerator, denominator)
             return f"{number_in_words(int(whole))} و {part}"
         return fraction_in_words(numerator, denominator)
-    words = f"{number_in_words(numerator)} و نیم" if second == "5" and numerator else written_in_words(f"{first}.{second}")
+    words = (
+        f"{number_in_words(numerator)} و نیم" if second == "5" and numerator else written_in_words(f"{first}.{second}")
+    )
     return f"{whole} {words}" if whole else words
 
 
@@ -138,142 +117,192 @@ def _read_ordinal(match: re.Match[str]) -> str:
 
 
 def _read_coordinate(match: re.Match[str]) -> str:
-    parts = [f"{match[1]} درجه", *([f"{match[2]} دقیقه"] if match[2] else []), *([f"{match[3]} ثانیه"] if match[3] else [])]
+    parts = [
+        f"{match[1]} درجه",
+        *([f"{match[2]} دقیقه"] if match[2] else []),
+        *([f"{match[3]} ثانیه"] if match[3] else []),
+    ]
     words = " و ".join(parts)
     return with_ezafe(words) + match[4] if match[4] else words
 
 
 RULES: tuple[Rule, ...] = (
     rule(
-        "IBAN", rf"(?<![A-Za-z])(IR) ?(\d{{24}}|\d\d(?: \d{{4}}){{5}} \d\d)(?!\d)", lambda match: f"آی{ZWNJ}آر {digits_in_words(_only_digits(match[2]))}",
-        {"IR820540102680020817909002": "آی‌آر هشت دو صفر پنج چهار صفر یک صفر دو شش هشت صفر صفر دو صفر هشت یک هفت نُه صفر نُه صفر صفر دو"}, "R",
+        "fraction sign",
+        rf"(?:(?<=\d) ?)?([{''.join(FRACTION_SIGNS)}])",
+        _read_fraction_sign,
+        {"½ لیوان": "نیم لیوان", "۳ ¾ متر": "سه و سه‌چهارم متر"},
+        "".join(FRACTION_SIGNS),
     ),
     rule(
-        "card number", r"(?<![\d.,/+-])()(\d{4}(?:[ -]?\d{4}){3})(?![\d/]|[.,-]\d)", _spelled,
-        {"۶۰۳۷-۹۹۷۱-۱۲۳۴-۵۶۷۸": "شش صفر سه هفت، نُه نُه هفت یک، یک دو سه چهار، پنج شش هفت هشت"}, DIGITS,
+        "thousands with dots",
+        r"(?<![\d.,/:-])(\d{1,3}(?:\.\d{3})+)(?![\d/:]|[.,]\d)( ?(?:تومان|تومن|ریال|دلار|یورو|ت(?![^\W\d_])))?",
+        _read_dotted_thousands,
+        {"۱۲۰.۰۰۰ تومان": "صد و بیست هزار تومان", "۲٫۵۰۰٫۰۰۰ نسخه": "دو میلیون و پانصد هزار نسخه"},
+        ".",
     ),
     rule(
-        "very long number", rf"\d{{{LONGEST_NUMBER + 1},}}", lambda match: f" {digits_in_words(match[0])} ",
-        {"۱۲۳۴۵۶۷۸۹۰۱۲۳۴۵۶۷": "یک دو سه چهار پنج شش هفت هشت نُه صفر یک دو سه چهار پنج شش هفت"}, DIGITS,
+        "twenty-four seven",
+        r"(?<![\d/.,])24/7(?![\d/])",
+        "24 7",
+        {"۲۴/۷": "بیست و چهار هفت"},
+        "/",
     ),
     rule(
-        "mobile number", rf"(?<![\d.,/+-]){_MOBILE}{_PHONE_END}|(?<![\d.,/+-])09\d\d[ -]\d{{3}}[ -]\d{{4}}{_PHONE_END}", lambda match: _groups(_only_digits(match[0]), 4, 3, 2),
-        {"۰۹۱۲۳۴۵۶۷۸۹": "صفر نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه"}, "0",
-    ),
-    rule(
-        "landline number", rf"(?<![\d.,/+-]){_LANDLINE}{_PHONE_END}", _read_landline,
-        {"۰۲۱-۸۸۷۷۶۶۵۵": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, "0",
-    ),
-    rule(
-        "landline number, area last", r"(?<![\d.,/+-])(\d{8}) ?- ?(0[1-8]\d)(?![\d/]|[.,-]\d)", lambda match: _groups(match[2] + match[1], 3, 2),
-        {"۸۸۷۷۶۶۵۵-۰۲۱": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, "0",
-    ),
-    rule(
-        "international number", r"(?<![\d.,/+-])(\+|00)(\d{1,3}(?:[ -]?\d{2,4}){2,4})(?![\d/]|[.,-]\d)", _read_international,
-        {"+989123456789": "به‌علاوهٔ نود و هشت، نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه"}, "+0",
-    ),
-    rule(
-        "number after telephone", r"((?:تلفن|تماس|فکس|نمابر|شمار(?:ه|هٔ))(?:[^\d.؛\n]{0,12}))(?<!\d)(\d{4}[ -]?\d{4}|\d{3}[ -]\d{2}[ -]\d{2})(?![\d/]|[.,-]\d)",
-        lambda match: match[1] + _groups(_only_digits(match[2]), 2), {"تلفن: ۸۸۷۷۶۶۵۵": "تلفن: هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"}, DIGITS,
-    ),
-    rule(
-        "code", r"((?:کد(?:پستی|ملی)?|رمز|شناسه|شناسهٔ|پین)(?: (?:ملی|پستی|رهگیری|تأیید|تایید|اقتصادی|عبور|یکبار مصرف))?(?: \w{1,8})?:? )(\d{5,15}(?:-\d{3,6})?|(?<!کد )\d{4}|0\d{1,3})(?![\d/]|[.,-]\d)", _spelled,
-        {"کد پستی ۱۲۳۴۵-۶۷۸۹۰": "کد پستی یک دو سه چهار پنج، شش هفت هشت نُه صفر"}, DIGITS,
-    ),
-    rule(
-        "fraction sign", rf"(?:(?<=\d) ?)?([{''.join(FRACTION_SIGNS)}])", _read_fraction_sign,
-        {"½ لیوان": "نیم لیوان", "۳ ¾ متر": "سه و سه‌چهارم متر"}, "".join(FRACTION_SIGNS),
-    ),
-    rule(
-        "thousands with dots", r"(?<![\d.,/:-])(\d{1,3}(?:\.\d{3})+)(?![\d/:]|[.,]\d)( ?(?:تومان|تومن|ریال|دلار|یورو|ت(?![^\W\d_])))?", _read_dotted_thousands,
-        {"۱۲۰.۰۰۰ تومان": "صد و بیست هزار تومان", "۲٫۵۰۰٫۰۰۰ نسخه": "دو میلیون و پانصد هزار نسخه"}, ".",
-    ),
-    rule(
-        "twenty-four seven", r"(?<![\d/.,])24/7(?![\d/])", "24 7", {"۲۴/۷": "بیست و چهار هفت"}, "/",
-    ),
-    rule(
-        "percent sign first", rf"% ?((?:{_NUMBER})(?: ?[-–] ?(?:{_NUMBER}))?)", r"\1 درصد", {"٪۲۰": "بیست درصد"}, "%",
+        "percent sign first",
+        rf"% ?((?:{_NUMBER})(?: ?[-–] ?(?:{_NUMBER}))?)",
+        r"\1 درصد",
+        {"٪۲۰": "بیست درصد"},
+        "%",
     ),
     rule("percent", r"(?<=\d) ?%", " درصد ", {"۵۰٪": "پنجاه درصد"}, "%"),
     rule(
-        "range of money", rf"([{re.escape(''.join(CURRENCIES))}]) ?({_NUMBER}) ?[-–—] ?\1?({_NUMBER})", lambda match: f"{match[2]} تا {match[3]} {CURRENCIES[match[1]][0]}",
-        {"$۱۰۰-۲۰۰": "صد تا دویست دلار"}, "-–—",
+        "range of money",
+        rf"([{re.escape(''.join(CURRENCIES))}]) ?({_NUMBER}) ?[-–—] ?\1?({_NUMBER})",
+        lambda match: f"{match[2]} تا {match[3]} {CURRENCIES[match[1]][0]}",
+        {"$۱۰۰-۲۰۰": "صد تا دویست دلار"},
+        "-–—",
     ),
     rule(
-        "money", rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون))?", _read_money,
-        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت"}, "".join(CURRENCIES),
+        "money",
+        rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون))?",
+        _read_money,
+        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت"},
+        "".join(CURRENCIES),
     ),
     rule(
-        "rial sign", rf"(?<![^\W_])ریال({_NUMBER})", r"\1 ریال", {"﷼۵۰۰۰": "پنج هزار ریال"}, "ر",
+        "rial sign",
+        rf"(?<![^\W_])ریال({_NUMBER})",
+        r"\1 ریال",
+        {"﷼۵۰۰۰": "پنج هزار ریال"},
+        "ر",
     ),
     rule(
-        "sign after the amount", rf"(?<![\d.,])(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون))? ?(?P<sign>[{re.escape(''.join(CURRENCIES))}])", _read_money,
-        {"100$": "صد دلار", "۵۰ $": "پنجاه دلار"}, "".join(CURRENCIES),
+        "sign after the amount",
+        rf"(?<![\d.,])(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون"
+        f"|میلیارد|تریلیون))? ?(?P<sign>[{re.escape(''.join(CURRENCIES))}])",
+        _read_money,
+        {"100$": "صد دلار", "۵۰ $": "پنجاه دلار"},
+        "".join(CURRENCIES),
     ),
     rule(
-        "currency code", rf"(?<=\d) ?({alternatives(CURRENCY_CODES)})(?![^\W_])", lambda match: f" {CURRENCY_CODES[match[1]]}", {"500 USD": "پانصد دلار"}, "UEGIRACB",
+        "currency code",
+        rf"(?<=\d) ?({alternatives(CURRENCY_CODES)})(?![^\W_])",
+        lambda match: f" {CURRENCY_CODES[match[1]]}",
+        {"500 USD": "پانصد دلار"},
+        "UEGIRACB",
     ),
     rule(
-        "currency code first", rf"(?<![^\W_])({alternatives(CURRENCY_CODES)}) ?({_NUMBER})", lambda match: f"{match[2]} {CURRENCY_CODES[match[1]]}", {"USD 500": "پانصد دلار"}, "UEGIRACB",
+        "currency code first",
+        rf"(?<![^\W_])({alternatives(CURRENCY_CODES)}) ?({_NUMBER})",
+        lambda match: f"{match[2]} {CURRENCY_CODES[match[1]]}",
+        {"USD 500": "پانصد دلار"},
+        "UEGIRACB",
     ),
     rule("toman", rf"(?<=\d) ?ت{_NO_LETTER}(?!\.)", " تومان", {"۵۰۰۰ت": "پنج هزار تومان"}, "ت"),
     rule(
-        "coordinate", r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)° ?(\d{1,2}(?:\.\d+)?)['′](?: ?(\d{1,2}(?:\.\d+)?)[\"″])?( ?(?:شمالی|جنوبی|شرقی|غربی))?", _read_coordinate,
-        {"۳۵°۴۱′ شمالی": "سی و پنج درجه و چهل و یک دقیقهٔ شمالی"}, "°",
+        "coordinate",
+        r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)° ?(\d{1,2}(?:\.\d+)?)['′](?: ?(\d{1,2}(?:\.\d+)?)[\"″])?( ?(?:شمالی|جنوبی|شرقی|غربی))?",
+        _read_coordinate,
+        {"۳۵°۴۱′ شمالی": "سی و پنج درجه و چهل و یک دقیقهٔ شمالی"},
+        "°",
     ),
     rule("degree sign first", rf"° ?({_NUMBER})", r"\1 درجه", {"°۴۵": "چهل و پنج درجه"}, "°"),
     rule(
-        "unit", rf"(?<=\d) ?({alternatives(UNITS)})(?![^\W_]|[²³])", lambda match: f" {UNITS[match[1]]}",
-        {"۹۰ km/h": "نود کیلومتر بر ساعت", "۱۰ m²": "ده متر مربع", "128GB": "صد و بیست و هشت گیگابایت"}, DIGITS,
-    ),
-    rule("square and cubic", r"(?<=[^\W\d_a-zA-Z]) ?([²³])", lambda match: " مربع" if match[1] == "²" else " مکعب", {"متر²": "متر مربع"}, "²³"),
-    rule(
-        "ordinal", rf"(?<![\d.,/])(\d{{1,15}})(?:{ZWNJ}?م(?:ین)?|[ {ZWNJ}]?(?:اُ|ا)م(?:ین)?){_NO_LETTER}(?!\.)", _read_ordinal,
-        {"۲۱ اُم": "بیست و یکم", "۳۰م": "سی‌اُم", "۱۵مین": "پانزدهمین", "۳۰ امین": "سی‌اُمین"}, "م",
+        "unit",
+        rf"(?<=\d) ?({alternatives(UNITS)})(?![^\W_]|[²³])",
+        lambda match: f" {UNITS[match[1]]}",
+        {"۹۰ km/h": "نود کیلومتر بر ساعت", "۱۰ m²": "ده متر مربع", "128GB": "صد و بیست و هشت گیگابایت"},
+        DIGITS,
     ),
     rule(
-        "ezafe before a number", rf"(?<![^\W_])(?:(?<!\d )({alternatives(_BEFORE_NUMBERS)})|(ماده|تبصره|بند|آیه|اصل)) (?=\d)", lambda match: f"{with_ezafe(match[1] or match[2])} ",
-        {"شماره ۵": "شمارهٔ پنج", "صفحه ۱۲": "صفحهٔ دوازده"}, DIGITS,
+        "square and cubic",
+        r"(?<=[^\W\d_a-zA-Z]) ?([²³])",
+        lambda match: " مربع" if match[1] == "²" else " مکعب",
+        {"متر²": "متر مربع"},
+        "²³",
     ),
     rule(
-        "IP address or version", r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){2,3}(?![\d.]\d|\d)", lambda match: " نقطه ".join(map(group_in_words, match[0].split("."))),
-        {"۱۹۲.۱۶۸.۱.۱": "صد و نود و دو نقطه صد و شصت و هشت نقطه یک نقطه یک"}, ".",
-    ),
-    rule("range of years", r"(?<![\d/.,])(1[34]\d\d|20\d\d)/(1[34]\d\d|20\d\d|\d\d)(?![\d/])", r"\1 تا \2", {"۱۴۰۲/۱۴۰۳": "هزار و چهارصد و دو تا هزار و چهارصد و سه"}, "/"),
-    rule(
-        "license plate", r"(?<![\w.,/-])(\d\d) ?(الف|[بپتثجدزسشصطعفقکگلمنوهی]) ?(\d{3}) ?- ?(\d\d)(?![\w/-])", r"\1 \2 \3 \4",
-        {"۱۲ب۳۴۵-۶۷": "دوازده ب سیصد و چهل و پنج شصت و هفت"}, "-",
+        "ordinal",
+        rf"(?<![\d.,/])(\d{{1,15}})(?:{ZWNJ}?م(?:ین)?|[ {ZWNJ}]?(?:اُ|ا)م(?:ین)?){_NO_LETTER}(?!\.)",
+        _read_ordinal,
+        {"۲۱ اُم": "بیست و یکم", "۳۰م": "سی‌اُم", "۱۵مین": "پانزدهمین", "۳۰ امین": "سی‌اُمین"},
+        "م",
     ),
     rule(
-        "slash between numbers", r"(?:(?<![\d.,/:])(\d{1,6}) )?(?<![\d.,/:])(\d{1,6})/(\d{1,4})(?![\d/])", _read_ratio_sign,
+        "ezafe before a number",
+        rf"(?<![^\W_])(?:(?<!\d )({alternatives(_BEFORE_NUMBERS)})|(ماده|تبصره|بند|آیه|اصل)) (?=\d)",
+        lambda match: f"{with_ezafe(match[1] or match[2])} ",
+        {"شماره ۵": "شمارهٔ پنج", "صفحه ۱۲": "صفحهٔ دوازده"},
+        DIGITS,
+    ),
+    rule(
+        "IP address or version",
+        r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){2,3}(?![\d.]\d|\d)",
+        lambda match: " نقطه ".join(map(group_in_words, match[0].split("."))),
+        {"۱۹۲.۱۶۸.۱.۱": "صد و نود و دو نقطه صد و شصت و هشت نقطه یک نقطه یک"},
+        ".",
+    ),
+    rule(
+        "range of years",
+        r"(?<![\d/.,])(1[34]\d\d|20\d\d)/(1[34]\d\d|20\d\d|\d\d)(?![\d/])",
+        r"\1 تا \2",
+        {"۱۴۰۲/۱۴۰۳": "هزار و چهارصد و دو تا هزار و چهارصد و سه"},
+        "/",
+    ),
+    rule(
+        "slash between numbers",
+        r"(?:(?<![\d.,/:])(\d{1,6}) )?(?<![\d.,/:])(\d{1,6})/(\d{1,4})(?![\d/])",
+        _read_ratio_sign,
         {
             "۱/۵ میلیون": "یک و نیم میلیون",
             "۳/۴ لیوان": "سه‌چهارم لیوان",
             "۲ ۱/۲": "دو و نیم",
             "۱۰/۲۰": "ده از بیست",
             "۰/۸ درصد": "صفر ممیز هشت درصد",
-        }, "/",
+        },
+        "/",
     ),
     rule(
-        "chain of numbers", r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)", lambda match: "، ".join(map(group_in_words, match[0].split("-"))),
-        {"بند ۳-۲-۱": "بندِ سه، دو، یک"}, "-",
+        "chain of numbers",
+        r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)",
+        lambda match: "، ".join(map(group_in_words, match[0].split("-"))),
+        {"بند ۳-۲-۱": "بندِ سه، دو، یک"},
+        "-",
     ),
-    rule("aircraft with its series", r"(بوئینگ |ایرباس |Boeing |Airbus )(\d{3})-(\d{3})(?![\w-])", r"\1\2 \3", {"بوئینگ ۷۳۷-۸۰۰": "بوئینگ هفتصد و سی و هفت هشتصد"}, "-"),
     rule(
-        "pair of numbers", rf"(?<![\d.,/-])(\d{{1,6}})( ?[-–—] ?)(\d{{1,6}})(?![\d./-]\d|\d)", _read_pair,
-        {"بازی ۳-۲": "بازی سه بر دو", "۱۰ - ۵": "ده منهای پنج", "۱۰-۱۵ نفر": "ده تا پانزده نفر"}, "-–—",
+        "pair of numbers",
+        r"(?<![\d.,/-])(\d{1,6})( ?[-–—] ?)(\d{1,6})(?![\d./-]\d|\d)",
+        _read_pair,
+        {"بازی ۳-۲": "بازی سه بر دو", "۱۰ - ۵": "ده منهای پنج", "۱۰-۱۵ نفر": "ده تا پانزده نفر"},
+        "-–—",
     ),
     rule("range", r"(?<=\d) ?[-–—] ?(?=\d)", " تا ", {"۱۰٫۵-۲۰٫۵": "ده ممیز پنج تا بیست ممیز پنج"}, "-–—"),
     rule("minus", r"(?<![\w)-])[-−](?=\d)", "منفی ", {"-۵ درجه": "منفی پنج درجه"}, "-−"),
-)  # fmt: skip
+)
 
 PLAIN_NUMBERS: tuple[Rule, ...] = (
     rule("hyphen before a number", r"(?<=[^\W\d_])-(?=\d)", " ", {"کووید-۱۹": "کووید نوزده"}, "-"),
-    rule("letters next to digits", r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)", " ", {"۲۰ساله": "بیست ساله", "۵G": "پنج G"}, DIGITS),
-    rule("leading zero", r"(?<![\d.,/])0\d+(?![\d.,/]\d|\d)", lambda match: group_in_words(match[0]) if len(match[0]) < 4 else digits_in_words(match[0]), {"۰۰۷": "صفر صفر هفت"}, "0"),
     rule(
-        "number", rf"(?<![\d.,])(?:{_NUMBER})|\d+", lambda match: written_in_words(match[0]),
-        {"۱٬۲۳۴": "هزار و دویست و سی و چهار", "۳٫۱۴": "سه ممیز چهارده", "۹": "نُه"}, DIGITS,
+        "letters next to digits",
+        r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)",
+        " ",
+        {"۲۰ساله": "بیست ساله", "۵G": "پنج G"},
+        DIGITS,
     ),
-)  # fmt: skip
+    rule(
+        "leading zero",
+        r"(?<![\d.,/])0\d+(?![\d.,/]\d|\d)",
+        lambda match: group_in_words(match[0]) if len(match[0]) < 4 else digits_in_words(match[0]),
+        {"۰۰۷": "صفر صفر هفت"},
+        "0",
+    ),
+    rule(
+        "number",
+        rf"(?<![\d.,])(?:{_NUMBER})|\d+",
+        lambda match: written_in_words(match[0]),
+        {"۱٬۲۳۴": "هزار و دویست و سی و چهار", "۳٫۱۴": "سه ممیز چهارده", "۹": "نُه"},
+        DIGITS,
+    ),
+)
 """After every other rule."""

@@ -1,5 +1,6 @@
 """Patterns of e-mail addresses, web addresses and file paths, which are read aloud sign by sign."""
 
+# ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
 import re
@@ -8,9 +9,12 @@ from collections.abc import Mapping
 from myxtts.text.rules import alternatives
 
 _DOMAINS = (
-    "com org net edu gov mil int info biz io ir uk de fr ai dev app eu tv co us ca au jp cn ru ch nl se me xyz online site shop"
-).split()  # noqa: SIM905
-_FILE_TYPES = "pdf txt py exe jpg jpeg png gif svg doc docx xls xlsx ppt zip tar gz mp3 mp4 wav html htm csv json xml yaml md".split()  # noqa: SIM905
+    "com org net edu gov mil int info biz io ir uk de fr ai dev app eu tv co us ca au jp cn ru ch nl se me xyz "
+    "online site shop"
+).split()
+_FILE_TYPES = (
+    "pdf txt py exe jpg jpeg png gif svg doc docx xls xlsx ppt zip tar gz mp3 mp4 wav html htm csv json xml yaml md"
+).split()
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?"
 _TAIL = r"(?:/(?:[\w./?=&%#~+-]*[\w/])?|(?=[^\w/@-]|\Z))"
 

@@ -11,7 +11,10 @@ from myxtts.text.rules import apply_rules, rule
 
 EXAMPLES = [
     pytest.param(normalize, language, each, written, spoken, id=f"{language}-{each.name}-{written}")
-    for language, normalize, rules in (("en", normalize_english, ENGLISH_RULES), ("fa", normalize_persian, PERSIAN_RULES))
+    for language, normalize, rules in (
+        ("en", normalize_english, ENGLISH_RULES),
+        ("fa", normalize_persian, PERSIAN_RULES),
+    )
     for each in rules
     for written, spoken in each.examples.items()
 ]
