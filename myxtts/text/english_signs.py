@@ -30,7 +30,7 @@ def _read_address(match: re.Match[str]) -> str:
 
 
 def _read_power(match: re.Match[str]) -> str:
-    exponent = match[1].translate(_FROM_SUPERSCRIPT).replace("−", "-").strip("()")
+    exponent = (match[1] or match[2]).translate(_FROM_SUPERSCRIPT).replace("−", "-").strip("()")
     if exponent in ("2", "3"):
         return " squared" if exponent == "2" else " cubed"
     if exponent.startswith("-"):
@@ -100,7 +100,7 @@ MATH_RULES: tuple[Rule, ...] = (
     rule(
         "power",
         rf"(?<=[\w)])(?:\^(?=[\w(−-])(\(?[-−]?\w{{1,4}}\)?)|([⁻]?[{_SUPERSCRIPTS}]{{1,4}}))",
-        lambda match: _read_power(match if match[1] else re.fullmatch("(.*)", match[0])),
+        _read_power,
         {"10^6": "ten to the sixth", "x²": "x squared", "2³": "two cubed"},
         f"^{_SUPERSCRIPTS}",
     ),
