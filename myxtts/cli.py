@@ -52,6 +52,7 @@ COMMANDS = {
     "say": ("speak", "speak a text and write it to a file"),
     "export": ("voice", "write a voice for Piper or sherpa-onnx"),
     "clone": ("speak", "speak a text in the voice of a recording"),
+    "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and what cannot be read"),
     "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
     "diagnose": ("diagnose", "find out why the device is idle, for this trainer or any TensorFlow script"),

@@ -1,4 +1,9 @@
-"""Cleanup for every language: any string in, NFC text with single spaces, no markup and no invisible characters out."""
+"""Cleanup for every language: NFC text with single spaces, without markup, terminal escapes and invisible characters.
+
+Only what is certainly markup is removed: `a < b`, `x <- y` and `<3` stay. The time is linear in the text's length.
+"""
+
+# ruff: noqa: SIM905 - word lists read best as words
 
 from __future__ import annotations
 
@@ -6,12 +11,8 @@ import html
 import re
 import unicodedata
 
-# MERGED: What a text carries besides words: terminal escapes, HTML and SSML tags, character references. None of it is read aloud.
-#
-# Only what is certainly markup is removed: `a < b`, `x <- y` and `<3` stay. The time is linear in the text's length.
-
-# ruff: noqa: SIM905 - word lists read best as words
-
+ZERO_WIDTH_NON_JOINER = "\u200c"
+ZERO_WIDTH_JOINER = "\u200d"
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"  # control sequences such as colors
@@ -75,12 +76,6 @@ def _without_tag(match: re.Match[str]) -> str:
     return " " if is_markup else match[0]
 
 
-# ruff: noqa: SIM905 - word lists read best as words
-
-
-ZERO_WIDTH_NON_JOINER = "\u200c"
-ZERO_WIDTH_JOINER = "\u200d"
-
 _JOINING_SCRIPTS = frozenset("ar fa ur ug sd ku ps ckb hi mr ne kok bn as bpy gu pa or ta te kn ml si".split())
 """Languages in whose writing the zero-width (non-)joiner changes how a word is read."""
 
@@ -114,7 +109,7 @@ def _is_variation_selector(character: str) -> bool:
 
 
 def _is_compatibility_form(character: str) -> bool:
-    """Full-width letters and digits, Latin ligatures, Arabic presentation forms: the same letters in another dress."""
+    """Full-width letters and digits, Latin ligatures, Arabic presentation forms: other code points of the same letters."""
     return (
         "\uff01" <= character <= "\uffee"
         or "\ufb00" <= character <= "\ufdff"

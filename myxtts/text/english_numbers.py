@@ -1,4 +1,4 @@
-"""English numbers in words: integers and digit strings in, words out. No text is searched here."""
+"""English numbers in words: cardinals, ordinals, digits, years, times of day and fractions."""
 
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
@@ -57,7 +57,7 @@ def integer(written: str) -> str:
 
 
 def year(number: int) -> str:
-    """1984 → nineteen eighty-four; 2005 → two thousand five; 1900 → nineteen hundred."""
+    """1984 → nineteen eighty-four; 2005 → two thousand five; 1900 → nineteen hundred; 122 → one hundred twenty-two."""
     century, rest = divmod(number, 100)
     if number < 1000 or 2000 <= number < 2010 or number % 1000 == 0:
         return cardinal(number)
@@ -68,7 +68,12 @@ def year(number: int) -> str:
 
 def decade(number: int) -> str:
     """1990 → nineteen nineties; 90 → nineties."""
-    return _on_last_word(year(number) if number >= 1000 else cardinal(number), _plural_word)
+    return plural(year(number) if number >= 1000 else cardinal(number))
+
+
+def plural(words: str) -> str:
+    """A number in words with a plural ending: forty-seven → forty-sevens."""
+    return _on_last_word(words, _plural_word)
 
 
 def clock(hour: int, minute: int, *, is_exact_hour_named: bool) -> str:
@@ -100,4 +105,6 @@ def _ordinal_word(word: str) -> str:
 
 
 def _plural_word(word: str) -> str:
-    return word[:-1] + "ies" if word.endswith("y") else word + "s"
+    if word.endswith("y"):
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith("x") else "s")

@@ -1,7 +1,7 @@
-"""Written text to words that can be read aloud: any string in, text without digits, signs and invisible characters out.
+"""Written text as words that can be read aloud, without digits, signs and invisible characters.
 
-English and Persian have rules of their own; other languages get their numbers from num2words where it knows them. What no rule
-can read stays in the text, so that the tokenizer counts it. Nothing here raises, whatever the text.
+English and Persian have rules of their own (`english.py`, `persian.py`); other languages get their numbers from num2words if it
+supports them. What no rule can read stays in the text, so that the tokenizer counts it. No text raises an error.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Callable
 from decimal import Decimal
 
 from num2words import CONVERTER_CLASSES, num2words
@@ -17,9 +18,10 @@ from num2words import CONVERTER_CLASSES, num2words
 from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.english import normalize_english
 from myxtts.text.persian import normalize_persian
+from myxtts.text.rules import Rule
 
-NORMALIZER_VERSION = 2
-"""Raise it whenever the result for any text changes; caches made with another version are stale."""
+NORMALIZER_VERSION = 3
+"""Increase it whenever the result for any text changes; caches made with another version are stale."""
 
 _NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")
 _LONGEST_NUMBER = 15
@@ -34,23 +36,25 @@ _PERCENT = {
 }  # fmt: skip
 _PERCENT_SIGN = re.compile(r"(?<=\d)\s?[%٪]")
 _CONVERTER_OF = {"nb": "no", "nn": "no", "kk": "kz", "iw": "he"}
-
-
 _UNUSABLE_CONVERTERS = frozenset({"am"})
 """num2words 0.5.14 never returns for 1234567 in Amharic, and fails for 1234; espeak-ng reads Amharic digits itself."""
 
 
-def normalize_text(text: str, language: str) -> str:
-    """The words of a text in one language (`en`, `fa`, `fr-be`), in Unicode NFC, with single spaces."""
-    return unicodedata.normalize("NFC", _in_words(clean_text(text, language), language))
+def normalize_text(text: str, language: str, report: Callable[[Rule, str], None] | None = None) -> str:
+    """The words of a text in one language (`en`, `fa`, `fr-be`), in Unicode NFC, with single spaces.
+
+    Args:
+        report: receives each rule of English or Persian that changed the text, and the changed text.
+    """
+    return unicodedata.normalize("NFC", _in_words(clean_text(text, language), language, report))
 
 
-def _in_words(cleaned: str, language: str) -> str:
+def _in_words(cleaned: str, language: str, report: Callable[[Rule, str], None] | None) -> str:
     base = base_language(language)
     if base in ("en", "eng"):
-        return normalize_english(cleaned)
+        return normalize_english(cleaned, report)
     if base in ("fa", "fas", "per"):
-        return normalize_persian(cleaned)
+        return normalize_persian(cleaned, report)
     if base in _PERCENT:
         cleaned = _PERCENT_SIGN.sub(f" {_PERCENT[base]}", cleaned)
     return _read_numbers(cleaned, language)

@@ -1,0 +1,84 @@
+"""Persian numbers in words: cardinals, ordinals, digits, decimals, fractions, and the ezafe of words before numbers."""
+
+# ruff: noqa: SIM905 - word lists read best as words
+from __future__ import annotations
+
+ZWNJ = "\u200c"
+KASRA, HAMZA_ABOVE = "\u0650", "\u0654"
+LONGEST_NUMBER = 15
+"""Digits; longer strings are read digit by digit."""
+
+_UNITS = "صفر یک دو سه چهار پنج شش هفت هشت نُه ده یازده دوازده سیزده چهارده پانزده شانزده هفده هجده نوزده".split()
+"""With a damma, because نه without it is read as "no"."""
+_TENS = "_ _ بیست سی چهل پنجاه شصت هفتاد هشتاد نود".split()
+_HUNDREDS = "_ صد دویست سیصد چهارصد پانصد ششصد هفتصد هشتصد نهصد".split()
+_SCALES = ["", "هزار", "میلیون", "میلیارد", "تریلیون"]
+_AND = " و "
+
+
+def number_in_words(number: int) -> str:
+    """A number below 10 to the 15th: 1402 → هزار و چهارصد و دو."""
+    if number < 20:
+        return _UNITS[number]
+    if number < 100:
+        return _TENS[number // 10] + (_AND + _UNITS[number % 10] if number % 10 else "")
+    if number < 1000:
+        return _HUNDREDS[number // 100] + (_AND + number_in_words(number % 100) if number % 100 else "")
+    parts, scale = [], 0
+    while number:
+        number, group = divmod(number, 1000)
+        if group:
+            is_plain_thousand = group == 1 and scale == 1
+            parts.append(_SCALES[scale] if is_plain_thousand else f"{number_in_words(group)} {_SCALES[scale]}".strip())
+        scale += 1
+    return _AND.join(reversed(parts))
+
+
+def ordinal_in_words(number: int) -> str:
+    """23 → بیست و سوم."""
+    words = number_in_words(number)
+    if words.endswith("سه"):
+        return words[: -len("سه")] + "سوم"
+    if words.endswith("سی"):
+        return f"{words}{ZWNJ}اُم"
+    return words.removesuffix("نُه") + "نهم" if words.endswith("نُه") else words + "م"
+
+
+def digits_in_words(digits: str) -> str:
+    """One word for each digit."""
+    return " ".join(_UNITS[int(digit)] for digit in digits)
+
+
+def group_in_words(digits: str) -> str:
+    """A group of a telephone number: leading zeros one by one, the rest as a number. 0912 → صفر نهصد و دوازده."""
+    rest = digits.lstrip("0")
+    zeros = ["صفر"] * (len(digits) - len(rest))
+    return " ".join([*zeros, number_in_words(int(rest))] if rest else zeros)
+
+
+def written_in_words(written: str) -> str:
+    """Digits with thousands separators (,) and a decimal point: 3.05 → سه ممیز صفر پنج."""
+    whole, point, fraction = written.replace(",", "").partition(".")
+    if len(whole) > LONGEST_NUMBER:
+        return digits_in_words(whole + fraction)
+    words = number_in_words(int(whole))
+    if not point or not fraction.strip("0"):
+        return words
+    if len(fraction) > 4:
+        return f"{words} ممیز {digits_in_words(fraction)}"
+    return f"{words} ممیز {group_in_words(fraction)}"
+
+
+def fraction_in_words(numerator: int, denominator: int) -> str:
+    """3, 4 → سه‌چهارم."""
+    return f"{number_in_words(numerator)}{ZWNJ}{ordinal_in_words(denominator)}"
+
+
+def with_ezafe(word: str) -> str:
+    """A word with its ezafe written: سال → سالِ, شماره → شمارهٔ."""
+    if word.endswith((KASRA, HAMZA_ABOVE)) or word.endswith(f"{ZWNJ}ی"):
+        return word
+    is_silent_h = word.endswith("ه") and not word.endswith(("اه", "مه", "وه", "نُه"))
+    if is_silent_h:
+        return word + HAMZA_ABOVE
+    return f"{word}یِ" if word.endswith(("ا", "و")) else word + KASRA
