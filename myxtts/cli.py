@@ -47,6 +47,7 @@ COMMANDS = {
     "verify": ("data", "check every record of the cache; repair damage with --fix"),
     "stats": ("data", "clip lengths, padding of each batch plan, and recommended settings"),
     "train": ("train", "train a voice (train_main.py)"),
+    "train-vocoder": ("train", "train a vocoder, which turns the mels of voices into sound, or adapt one to a voice"),
     "config": ("train", "print the configuration that a run would use"),
     "voice": ("voice", "export a checkpoint as a voice; convert, show or list voices"),
     "say": ("speak", "speak a text and write it to a file"),
@@ -62,6 +63,11 @@ COMMANDS = {
 """Command → module in `myxtts.commands`, line in the help."""
 
 
+def function_name(command: str) -> str:
+    """A command as part of the name of a function."""
+    return command.replace("-", "_")
+
+
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser of the command line; only the arguments of `command` are filled in."""
     parser = argparse.ArgumentParser(
@@ -72,7 +78,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     for name, (module, help_line) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}.")
         if name == command:
-            getattr(importlib.import_module(f"myxtts.commands.{module}"), f"configure_{name}")(subparser)
+            getattr(importlib.import_module(f"myxtts.commands.{module}"), f"configure_{function_name(name)}")(subparser)
     return parser
 
 
@@ -84,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser(command).parse_args(words)
     module = importlib.import_module(f"myxtts.commands.{COMMANDS[arguments.command][0]}")
     try:
-        code = getattr(module, f"run_{arguments.command}")(arguments)
+        code = getattr(module, f"run_{function_name(arguments.command)}")(arguments)
         flush_output()
         return code
     except MyXTTSError as error:

@@ -11,7 +11,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from myxtts.config.config import SECTIONS, XTTSConfig, field_descriptions
@@ -53,6 +53,20 @@ FLAGS = {
     "--tensorboard-log-dir": "training.tensorboard_log_dir",
 }
 """Flag → field that it sets."""
+VOCODER_FLAGS = {
+    "--batch-size": "vocoder.batch_size",
+    "--checkpoint-dir": "vocoder.checkpoint_dir",
+    "--max-steps": "vocoder.max_steps",
+    "--adversarial-start": "vocoder.adversarial_start",
+    "--lr": "vocoder.learning_rate",
+    "--adversarial-lr": "vocoder.adversarial_learning_rate",
+    "--init-from": "vocoder.init_from",
+    **{flag: FLAGS[flag] for flag in (
+        "--train-data", "--val-data", "--language", "--text-symbols", "--sample-rate", "--cache-dir", "--num-workers",
+        "--max-minutes", "--seed", "--device", "--tensorboard-log-dir",
+    )},
+}  # fmt: skip
+"""Flags of `train-vocoder`: flag → field that it sets."""
 CORPUS_FLAGS = (
     "--val-data", "--language", "--text-symbols", "--lexicon", "--sample-rate", "--n-mels", "--hop-length", "--min-seconds",
     "--max-seconds", "--max-text-length", "--max-mel-frames", "--cache-dir", "--num-workers",
@@ -96,6 +110,11 @@ def add_training_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="pad to the longest clip of each batch (plan dynamic)",
     )
+
+
+def add_vocoder_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--config` and `VOCODER_FLAGS`."""
+    _add_flags(parser, VOCODER_FLAGS, VOCODER_FLAGS)
 
 
 def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +164,7 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"data.plan": plans[0], "data.pad_to_fixed_length": plans[0] == "fixed"} if plans else {}
 
 
-def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str]) -> None:
+def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str], fields: Mapping[str, str] = FLAGS) -> None:
     parser.add_argument("--config", metavar="FILE", help="YAML file such as configs/config.yaml; flags win over it")
     descriptions, annotations, defaults = {}, {}, {}
     for section, section_type in SECTIONS.items():
@@ -153,13 +172,13 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str]) -> None:
         descriptions[section] = field_descriptions(section)
         defaults[section] = {field.name: field.default for field in dataclasses.fields(section_type)}
     for flag in flags:
-        section, _, field = FLAGS[flag].partition(".")
+        section, _, field = fields[flag].partition(".")
         convert, choices = _parsing_of(annotations[section][field])
         parser.add_argument(
             flag,
-            dest=FLAGS[flag],
+            dest=fields[flag],
             metavar=None if choices else flag.removeprefix("--").replace("-", "_").upper(),
-            type=language_code if FLAGS[flag] == "data.language" else convert,
+            type=language_code if fields[flag] == "data.language" else convert,
             choices=choices,
             help=_help_of(descriptions[section][field], defaults[section][field]),
         )

@@ -80,6 +80,7 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     defaults = SpeechOptions()
     parser.add_argument("--text-file", metavar="FILE", help="read the text from a file (UTF-8)")
     parser.add_argument("--voice", metavar="DIR", help="voice folder (default: the bundled voice)")
+    parser.add_argument("--vocoder", metavar="FILE", help=".onnx file of a vocoder (default: the voice's own)")
     parser.add_argument(
         "-o",
         "--output",

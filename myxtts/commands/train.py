@@ -1,4 +1,4 @@
-"""`myxtts train` and `myxtts config`: train a voice, or print the configuration that a training would use."""
+"""`myxtts train`, `train-vocoder` and `config`: train a voice or a vocoder, or print the configuration of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.commands.config_flags import add_training_flags, config_of
+from myxtts.commands.config_flags import add_training_flags, add_vocoder_flags, config_of
 from myxtts.runtime.console import print_line
 
 if TYPE_CHECKING:
@@ -49,6 +49,36 @@ def run_train(arguments: argparse.Namespace) -> int:
         trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())
+    return 0
+
+
+def configure_train_vocoder(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts train-vocoder`."""
+    add_vocoder_flags(parser)
+    parser.add_argument(
+        "--reset-training",
+        action="store_true",
+        help="start from scratch; an earlier run is moved to a subfolder of the checkpoint folder",
+    )
+
+
+def run_train_vocoder(arguments: argparse.Namespace) -> int:
+    """Train a vocoder, then print its losses and the files to listen to."""
+    config = config_of(arguments)
+    from myxtts.evaluation.packages import is_installed
+    from myxtts.evaluation.quality import measure_pesq
+    from myxtts.runtime.startup import start_tensorflow
+    from myxtts.training.preflight import make_writable
+
+    make_writable("vocoder.checkpoint_dir", "--checkpoint-dir", config.vocoder.checkpoint_dir)
+    start_tensorflow()
+    from myxtts.training.display import Display
+    from myxtts.training.vocoder_task import train_vocoder
+
+    display = Display()
+    rate = measure_pesq if is_installed("pesq") else None
+    summary = train_vocoder(config, display, reset_training=arguments.reset_training, rate=rate)
+    display.table("What was measured", summary.rows())
     return 0
 
 

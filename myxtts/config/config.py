@@ -229,15 +229,83 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
+class VocoderConfig:
+    """The vocoder and its training (myxtts train-vocoder). Seed, device, intervals and limits of time are those of `training`."""
+
+    checkpoint_dir: str = "./runs/vocoder"
+    """Folder of the run: checkpoints, logs, samples and vocoder.onnx. A run found there is resumed."""
+    init_from: str | None = None
+    """Start from the weights of this vocoder (its .onnx file, or the folder of a run), to adapt it to a voice."""
+    max_steps: PositiveInt | None = None
+    """Steps of the run. Null: 20000, or 1500 with init_from."""
+    adversarial_start: NaturalInt | None = None
+    """Step after which discriminators join the spectral losses; max_steps: never. Null: 60 % of the steps."""
+    batch_size: PositiveInt = 16
+    """Crops per batch."""
+    crop_frames: Annotated[int, Field(ge=16, le=512)] = 36
+    """Frames of a crop; 36 frames of 16 ms are 0.58 seconds. Shorter clips are skipped."""
+    channels: PositiveInt = 256
+    """Width of the trunk."""
+    blocks: PositiveInt = 8
+    """Blocks of the trunk."""
+    learning_rate: PositiveFloat | None = None
+    """Peak learning rate of the spectral phase. Null: 1e-3, or 2e-4 with init_from."""
+    adversarial_learning_rate: PositiveFloat | None = None
+    """Peak learning rate of the adversarial phase. Null: 2e-4."""
+    discriminator_learning_rate: PositiveFloat = 2e-4
+    """Learning rate of the discriminators; constant."""
+    warmup_steps: NaturalInt = 200
+    """Steps of linear warm-up at the start of each phase."""
+    final_rate_fraction: Fraction = 0.05
+    """Each phase ends with this fraction of its peak learning rate, along a half cosine."""
+    weight_decay: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 0.01
+    """AdamW's weight decay of matrices."""
+    ema_decay: Fraction = 0.999
+    """Decay of the exponential moving average of the weights, which vocoder.onnx gets."""
+    clip_norm: PositiveFloat = 5.0
+    """Largest norm of the gradient in the spectral phase."""
+    adversarial_clip_norm: PositiveFloat = 20.0
+    """Largest norm of the gradient in the adversarial phase."""
+    discriminator_clip_norm: PositiveFloat = 10.0
+    """Largest norm of the gradient of a discriminator."""
+    lowest_gain_db: Annotated[float, Field(ge=-60, le=0)] = -12.0
+    """Crops are made quieter or louder by a random gain; its lower end in dB."""
+    highest_gain_db: Annotated[float, Field(ge=0, le=20)] = 4.0
+    """Upper end of the random gain in dB; no sample exceeds full scale."""
+    mel_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 15.0
+    """Weight of the distance of log-mels."""
+    magnitude_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 10.0
+    """Weight of the distance of log magnitudes at several resolutions."""
+    convergence_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 2.0
+    """Weight of the spectral convergence (relative error of magnitudes) at several resolutions."""
+    amplitude_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 2.0
+    """Weight of the distance of the log magnitudes that go into the inverse transform."""
+    pitch_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 0.5
+    """Weight of the cross entropy of the pitch of voiced frames."""
+    spectral_factor: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 1.0
+    """Factor of all losses above in the adversarial phase."""
+    adversarial_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 1.0
+    """Weight of the discriminators' scores."""
+    feature_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 2.0
+    """Weight of the distance of the discriminators' features."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class XTTSConfig:
     """The whole configuration of a run."""
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+    vocoder: VocoderConfig = dataclasses.field(default_factory=VocoderConfig)
 
 
-SECTIONS: dict[str, type] = {"data": DataConfig, "model": ModelConfig, "training": TrainingConfig}
+SECTIONS: dict[str, type] = {
+    "data": DataConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "vocoder": VocoderConfig,
+}
 """Section of the configuration file → its dataclass."""
 
 

@@ -104,7 +104,11 @@ class Graph:
         return self.node("Mul", values, self.node("Sigmoid", values))
 
     def convolution(self, values: str, layer: str, dilation: int = 1, rank: int = 2) -> str:
-        """`models.layers.MaskedConv1D`: SiLU of a convolution over positions, zeros beyond both ends.
+        """`models.layers.MaskedConv1D`: SiLU of a convolution."""
+        return self.silu(self.linear_convolution(values, layer, dilation, rank))
+
+    def linear_convolution(self, values: str, layer: str, dilation: int = 1, rank: int = 2) -> str:
+        """Convolution over positions, zeros beyond both ends.
 
         One matrix product over shifted copies: the channels stay last, as the norms and projections around it want them.
         """
@@ -121,7 +125,7 @@ class Graph:
         stacked = self.node("Concat", *shifted, axis=-1)
         kernel = self.node("Reshape", whole_kernel, self.integers(taps * channels, filters))
         product = self.node("MatMul", stacked, kernel)
-        return self.silu(self.node("Add", product, self.weight(f"{layer}/bias")))
+        return self.node("Add", product, self.weight(f"{layer}/bias"))
 
     def row(self, table: str, index: str) -> str:
         """Row `index` (int64 scalar) of a weight (rows, channels), as (1, channels)."""

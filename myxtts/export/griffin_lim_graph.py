@@ -6,6 +6,8 @@ the graph from small constants when it is loaded, so that the file stays small.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from onnx import TensorProto
 
@@ -74,20 +76,7 @@ class GriffinLimGraph:
 
     def _bases(self) -> tuple[str, str]:
         """Windowed samples → (real, imaginary), and back: (n_fft, 2 · bins) and (2 · bins, n_fft)."""
-        graph, size = self._graph, self._spec.n_fft
-        rows = graph.constant(np.arange(size)[:, None], np.int64)
-        columns = graph.constant(np.arange(self._bins)[None], np.int64)
-        turns = graph.node("Mod", graph.node("Mul", rows, columns), graph.constant(size, np.int64))
-        angles = graph.node("Mul", graph.node("Cast", turns, to=TensorProto.FLOAT), graph.constant(2 * np.pi / size))
-        waves = graph.node("Concat", graph.node("Cos", angles), graph.node("Neg", graph.node("Sin", angles)), axis=-1)
-        window = graph.constant(analysis_window(self._spec)[:, None])
-        forward = graph.node("Mul", waves, window)
-        # Frequencies between 0 and the highest stand for two, themselves and their mirror image.
-        counts = np.full(self._bins, 2.0 / size, np.float32)
-        counts[0] = 1.0 / size
-        counts[-1] = (1.0 if size % 2 == 0 else 2.0) / size
-        weighted = graph.node("Mul", forward, graph.constant(np.tile(counts, 2)[None]))
-        return forward, graph.node("Transpose", weighted, perm=[1, 0])
+        return fourier_bases(self._graph, self._spec)
 
     def _correction(self, magnitude: str, bands: str) -> str:
         graph = self._graph
@@ -127,13 +116,36 @@ class GriffinLimGraph:
 
     def _overlap_add(self, frames: str) -> str:
         """(frames, n_fft) → (frames + hops per frame - 1, hop_length)."""
-        graph, hop, hops = self._graph, self._spec.hop_length, self._hops_per_frame
-        missing = hops * hop - self._spec.n_fft
-        if missing:
-            frames = graph.node("Pad", frames, graph.integers(0, 0, 0, missing))
-        parts = []
-        for index in range(hops):
-            limits = graph.integers(index * hop), graph.integers((index + 1) * hop)
-            part = graph.node("Slice", frames, *limits, graph.integers(1))
-            parts.append(graph.node("Pad", part, graph.integers(index, 0, hops - 1 - index, 0)))
-        return graph.node("Sum", *parts)
+        return overlap_add(self._graph, frames, self._spec)
+
+
+def fourier_bases(graph: Graph, spec: MelSpec) -> tuple[str, str]:
+    """Windowed samples → (real, imaginary), and back with the window again: (n_fft, 2 · bins) and (2 · bins, n_fft)."""
+    size = spec.n_fft
+    rows = graph.constant(np.arange(size)[:, None], np.int64)
+    columns = graph.constant(np.arange(1 + size // 2)[None], np.int64)
+    turns = graph.node("Mod", graph.node("Mul", rows, columns), graph.constant(size, np.int64))
+    angles = graph.node("Mul", graph.node("Cast", turns, to=TensorProto.FLOAT), graph.constant(2 * np.pi / size))
+    waves = graph.node("Concat", graph.node("Cos", angles), graph.node("Neg", graph.node("Sin", angles)), axis=-1)
+    window = graph.constant(analysis_window(spec)[:, None])
+    forward = graph.node("Mul", waves, window)
+    # Frequencies between 0 and the highest stand for two, themselves and their mirror image.
+    counts = np.full((1 + size // 2), 2.0 / size, np.float32)
+    counts[0] = 1.0 / size
+    counts[-1] = (1.0 if size % 2 == 0 else 2.0) / size
+    weighted = graph.node("Mul", forward, graph.constant(np.tile(counts, 2)[None]))
+    return forward, graph.node("Transpose", weighted, perm=[1, 0])
+
+
+def overlap_add(graph: Graph, frames: str, spec: MelSpec) -> str:
+    """(frames, n_fft) → (frames + hops per frame - 1, hop_length)."""
+    hop, hops = spec.hop_length, -(-spec.n_fft // spec.hop_length)
+    missing = hops * hop - spec.n_fft
+    if missing:
+        frames = graph.node("Pad", frames, graph.integers(0, 0, 0, missing))
+    parts = []
+    for index in range(hops):
+        limits = graph.integers(index * hop), graph.integers((index + 1) * hop)
+        part = graph.node("Slice", frames, *limits, graph.integers(1))
+        parts.append(graph.node("Pad", part, graph.integers(index, 0, hops - 1 - index, 0)))
+    return functools.reduce(lambda one, other: graph.node("Add", one, other), parts)

@@ -1,11 +1,16 @@
-"""The dimensions of a network: counts of the corpus and widths of the size. Plain numbers, saved with every voice."""
+"""The dimensions of the networks, saved with them, and the vocoder's constants. Plain numbers; no TensorFlow here."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from myxtts.audio.mel import MelSpec, hz_to_mel, mel_filterbank, mel_to_hz
 from myxtts.config.config import DEFAULT_SIZE, ModelConfig
 from myxtts.errors import ConfigError
 
@@ -82,3 +87,72 @@ class ModelSpec:
         """The inverse of `to_dict`. Raises `TypeError` for unknown or missing names; readers of files turn it into a message."""
         fields: dict[str, Any] = values | {"decoder_dilations": tuple(values["decoder_dilations"])}
         return cls(**fields)
+
+
+# --- the vocoder -------------------------------------------------------------------------------------------------------
+
+INPUT_MEAN, INPUT_DEVIATION = -5.0, 2.5
+"""About the mean and deviation of log-mels of speech; they only bring the input near unit scale."""
+LOWEST_HZ, HIGHEST_HZ = 50.0, 650.0
+PITCH_CLASSES = 160
+"""Classes of equal width in log frequency, 1.6 % each."""
+PITCH_NEIGHBORS = 4
+"""The pitch is the mean over so many classes on both sides of the likeliest one."""
+LOBE_SHARPNESS = math.log(2.0)
+"""A sinusoid that is one bin away from a frequency has half its magnitude there (Hann window)."""
+LOBE_BINS = math.sqrt(math.pi / LOBE_SHARPNESS)
+"""Sum of the magnitudes that a sinusoid adds to the bins around it, in multiples of its peak."""
+HIGHEST_LOG_MAGNITUDE = 8.0
+"""Keeps the exponential finite. Chosen; not measured."""
+MIDDLE_HZ = 150.0
+"""The pitch that the trunk sees as 0."""
+NOISE_START = -1.0
+"""Log magnitude of the noise next to the envelope, before training."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VocoderSpec:
+    """What a vocoder is made of; saved with it."""
+
+    mel: MelSpec
+    channels: int = 256
+    blocks: int = 8
+    widening: int = 3
+    """Channels inside a block, as a multiple of `channels`."""
+    first_kernel: int = 7
+    pitch_channels: int = 128
+    pitch_blocks: int = 3
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `from_dict` reads them back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> VocoderSpec:
+        """The spec that `to_dict` wrote."""
+        fields: dict[str, Any] = dict(values) | {"mel": MelSpec.from_dict(values["mel"])}
+        return cls(**fields)
+
+    @property
+    def bins(self) -> int:
+        """Frequencies of the transform."""
+        return self.mel.n_fft // 2 + 1
+
+
+def envelope_matrix(mel: MelSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Log-mels to the log magnitude of every frequency, by interpolating between the centers of the bands.
+
+    Returns:
+        float32 (n_mels,), to be subtracted from the log-mel: the mean magnitude of a band is its mel over its area;
+        float32 (n_mels, bins), the interpolation.
+    """
+    edges = mel_to_hz(np.linspace(hz_to_mel(mel.f_min), hz_to_mel(mel.f_max), mel.n_mels + 2))
+    hertz = np.arange(mel.n_fft // 2 + 1) * (mel.sample_rate / mel.n_fft)
+    weights = np.stack([np.interp(hertz, edges[1:-1], band) for band in np.eye(mel.n_mels)])
+    area = np.maximum(mel_filterbank(mel).sum(axis=0), 1e-6)  # a band may lie between two bins
+    return np.log(area).astype(np.float32), weights.astype(np.float32)
+
+
+def pitch_classes() -> np.ndarray:
+    """The natural logarithm of the frequency of each class: float32 (PITCH_CLASSES,)."""
+    return np.linspace(math.log(LOWEST_HZ), math.log(HIGHEST_HZ), PITCH_CLASSES).astype(np.float32)

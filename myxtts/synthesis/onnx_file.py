@@ -32,10 +32,10 @@ OPSETS = range(17, 24)
 IR_VERSIONS = range(8, 14)
 # fmt: off
 OPERATORS = frozenset((
-    "Add", "Cast", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather", "GreaterOrEqual",
-    "Identity", "IsNaN", "Loop", "MatMul", "Mul", "Pad", "Pow", "Range", "Reciprocal", "ReduceMean", "ReduceSum",
-    "Reshape", "Shape", "Sigmoid", "Sin", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Transpose",
-    "Unsqueeze", "Where",
+    "Abs", "Add", "ArgMax", "Cast", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather",
+    "GreaterOrEqual", "Identity", "IsNaN", "LessOrEqual", "Log", "Loop", "MatMul", "Max", "Min", "Mod", "Mul", "Neg",
+    "Pad", "Pow", "Range", "Reciprocal", "ReduceMean", "ReduceSum", "Reshape", "Round", "Shape", "Sigmoid", "Sin",
+    "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
 ))
 # fmt: on
 """What `myxtts.export` writes."""

@@ -32,7 +32,7 @@ from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_part
 from myxtts.synthesis.reader import Reader, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
-from myxtts.synthesis.vocoder import Vocoder, open_vocoder
+from myxtts.synthesis.vocoder import Vocoder, open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
 
 
@@ -95,18 +95,25 @@ class Voice:
         self._boundaries = self._reader.boundaries
 
     @classmethod
-    def load(cls, folder: str | Path | None = None, threads: int | None = None) -> Voice:
+    def load(
+        cls, folder: str | Path | None = None, threads: int | None = None, vocoder: str | Path | None = None
+    ) -> Voice:
         """Read a voice folder; a missing, damaged, foreign or newer one is a `VoiceError`.
 
         Args:
             folder: the voice folder; None: the bundled voice.
             threads: threads of one sentence; None: as many as there are cores for this process.
+            vocoder: the .onnx file of a vocoder to use instead of the voice's own.
         """
         folder = bundled_voice() if folder is None else Path(folder)
         description = read_description(folder)
         engine, speaker_vectors = load_engine(folder, description, threads)
-        vocoder = open_vocoder(description.vocoder, description.mel_spec(), folder, threads)
-        return cls(description, engine, vocoder, speaker_vectors, voice_identity(folder, description))
+        mel = description.mel_spec()
+        if vocoder is None:
+            opened = open_vocoder(description.vocoder, mel, folder, threads)
+        else:
+            opened = open_vocoder_file(Path(vocoder), mel, threads)
+        return cls(description, engine, opened, speaker_vectors, voice_identity(folder, description))
 
     # --- speaking -------------------------------------------------------------------------------------------------
 

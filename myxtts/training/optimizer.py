@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -18,8 +20,28 @@ ADAM_EPSILON = 1e-8
 """Adam's default."""
 
 
-@compiled_by_xla
-def adamw(old, gradient, is_decayed, is_usable, numbers):
+@dataclass(frozen=True)
+class UpdateRule:
+    """The constants of an AdamW update."""
+
+    betas: tuple[float, float]
+    clip_norm: float
+    """Largest norm of the whole gradient."""
+    weight_decay: float
+    ema_decay: float = 0.0
+
+    @functools.cached_property
+    def update(self) -> Callable[..., list[tf.Tensor]]:
+        """`adamw` with these decay rates of the moments."""
+        return adamw_of(self.betas)
+
+
+def adamw_of(betas: tuple[float, float]) -> Callable[..., list[tf.Tensor]]:
+    """`adamw` with other decay rates of the moments; build it once."""
+    return compiled_by_xla(functools.partial(_adamw, betas))
+
+
+def _adamw(betas, old, gradient, is_decayed, is_usable, numbers):
     """One update by AdamW (Loshchilov and Hutter, 2019) and, where it is kept, of the EMA; all on flat vectors.
 
     Compiled on every device: a few passes over memory instead of twenty, fewer than in two functions.
@@ -36,7 +58,7 @@ def adamw(old, gradient, is_decayed, is_usable, numbers):
     Returns:
         The new values of `old`, in the same order.
     """
-    beta1, beta2 = ADAM_BETAS
+    beta1, beta2 = betas
     weights, first, second, *emas = old
     gradient *= numbers["factor"]
     first = beta1 * first + (1 - beta1) * gradient
@@ -48,6 +70,45 @@ def adamw(old, gradient, is_decayed, is_usable, numbers):
     return [
         tf.where(is_usable, after, before) for after, before in zip((moved, first, second, *emas), old, strict=True)
     ]
+
+
+adamw = adamw_of(ADAM_BETAS)
+
+
+def update_state(
+    state: TrainState,
+    gradient: tf.Tensor,
+    is_decayed: tf.Tensor,
+    is_usable: tf.Tensor,
+    rule: UpdateRule,
+    rate: tf.Tensor,
+) -> None:
+    """Change the weights, moments and EMA of a state on one device; nothing if not `is_usable`.
+
+    Args:
+        gradient: flat, float32 (parameters,), not yet clipped.
+        is_decayed: of `decay_mask`.
+        rate: learning rate.
+    """
+    norm = tf.sqrt(2 * tf.nn.l2_loss(gradient))
+    state.updates.assign_add(tf.cast(is_usable, tf.int64))
+    count = tf.maximum(tf.cast(state.updates, tf.float32), 1.0)
+    vectors = [state.first_moment, state.second_moment, *([state.ema] if state.keeps_ema else [])]
+    old = (state.layout.join(state.weights), *(tf.convert_to_tensor(vector) for vector in vectors))
+    numbers = {
+        "factor": tf.minimum(1.0, rule.clip_norm / tf.maximum(norm, 1e-12)),
+        "rate": rate,
+        "decay": rule.weight_decay,
+        "first_correction": 1 / (1 - tf.pow(rule.betas[0], count)),
+        "second_correction": 1 / (1 - tf.pow(rule.betas[1], count)),
+        "memory": tf.minimum(rule.ema_decay, (1 + count) / (10 + count)),
+    }
+    tensors = {name: tf.convert_to_tensor(value, tf.float32) for name, value in numbers.items()}
+    moved, *new = rule.update(old, gradient, is_decayed, is_usable, tensors)
+    for vector, value in zip(vectors, new, strict=True):
+        vector.assign(value)
+    for weight, part in zip(state.weights, state.layout.parts(moved), strict=True):
+        weight.assign(part)
 
 
 def decay_mask(state: TrainState) -> tf.Tensor:

@@ -26,18 +26,19 @@ def check_network(config: XTTSConfig) -> None:
 
 def make_run_folders(training: TrainingConfig) -> None:
     """Make the folders that a run writes to; raises a `ConfigError` now instead of at the first checkpoint."""
-    _make_writable("checkpoint_dir", training.checkpoint_dir)
+    make_writable("training.checkpoint_dir", "--checkpoint-dir", training.checkpoint_dir)
     if training.tensorboard_log_dir is not None:
-        _make_writable("tensorboard_log_dir", training.tensorboard_log_dir)
+        make_writable("training.tensorboard_log_dir", "--tensorboard-log-dir", training.tensorboard_log_dir)
 
 
-def _make_writable(name: str, folder: str) -> None:
+def make_writable(name: str, flag: str, folder: str) -> None:
+    """Make the folder of a setting; raises a `ConfigError` that names its flag if it cannot be written to."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise ConfigError(
-            f"training.{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a path "
-            f"where one can be made. Choose another with --{name.replace('_', '-')}."
+            f"{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a path "
+            f"where one can be made. Choose another with {flag}."
         ) from None

@@ -53,7 +53,7 @@ def compare_configs(
         SettingChange(f"{section}.{field}", before[section][field], value)
         for section, settings in now.items()
         for field, value in settings.items()
-        if field in before[section] and before[section][field] != value
+        if field in before.get(section, {}) and before[section][field] != value
     ]
 
 

@@ -1,0 +1,179 @@
+"""The neural vocoder: log-mel frames to samples, at frame rate, as harmonics plus noise in the frequency domain.
+
+Three steps. A small network estimates the pitch from the mel. Its integral gives every harmonic a phase that is continuous over
+time, which no network with a limited view could predict. A trunk of dense convolutions then shapes the two parts of each frame,
+harmonics and noise, by correcting spectral envelopes that follow from the mel and the phase of the harmonics; one inverse Fourier
+transform makes the samples.
+
+Already without the trunk this is intelligible, natural speech (docs/vocoder.md), so that training starts where a vocoder with an
+inverse transform but without harmonics (Vocos, arXiv 2306.00814; FreeV, arXiv 2406.08196) arrives late: there, phases have to be
+guessed from mels that hardly depend on them. Sources of the idea: harmonic plus noise models (Stylianou 2001), neural
+source-filter models (arXiv 1904.12088), Wavehax (arXiv 2411.06807).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.models.layers import FrameNorm
+from myxtts.models.spec import (
+    HIGHEST_LOG_MAGNITUDE,
+    INPUT_DEVIATION,
+    INPUT_MEAN,
+    LOBE_BINS,
+    LOBE_SHARPNESS,
+    MIDDLE_HZ,
+    NOISE_START,
+    PITCH_CLASSES,
+    PITCH_NEIGHBORS,
+    VocoderSpec,
+    envelope_matrix,
+    pitch_classes,
+)
+from myxtts.models.stft import inverse_stft
+
+
+class Spectrum(NamedTuple):
+    """What the inverse transform takes, and the pitch that it was made from."""
+
+    real: Any
+    """(batch, frames, bins)."""
+    imaginary: Any
+    pitch_logits: Any
+    """(batch, frames, PITCH_CLASSES)."""
+    pitch: Any
+    """Hz (batch, frames), also where nothing is voiced."""
+
+
+class Vocoder(keras.Model):
+    """`mel` (batch, frames, n_mels) → samples (batch, (frames - 1) * hop_length)."""
+
+    def __init__(self, spec: VocoderSpec, **kwargs):
+        super().__init__(**kwargs)
+        self.spec = spec
+        self.pitch_input = keras.layers.Conv1D(spec.pitch_channels, 5, padding="same", name="pitch_input")
+        self.pitch_blocks = [VocoderBlock(2, name=f"pitch_block_{number}") for number in range(spec.pitch_blocks)]
+        self.pitch_norm = FrameNorm(name="pitch_norm")
+        self.pitch_head = keras.layers.Dense(PITCH_CLASSES, name="pitch_head")
+        self.input_convolution = keras.layers.Conv1D(
+            spec.channels, spec.first_kernel, padding="same", name="input_convolution"
+        )
+        self.blocks = [VocoderBlock(spec.widening, name=f"block_{number}") for number in range(spec.blocks)]
+        self.output_norm = FrameNorm(name="output_norm")
+        # Small at the start, so that training begins with the envelopes of the mel.
+        small: Any = keras.initializers.RandomNormal(stddev=0.01)
+        self.harmonic_head = keras.layers.Dense(spec.bins, kernel_initializer=small, name="harmonic_head")
+        self.noise_head = keras.layers.Dense(spec.bins, kernel_initializer=small, name="noise_head")
+        self.phase_head = keras.layers.Dense(2 * spec.bins, kernel_initializer=small, name="phase_head")
+        self._area, self._interpolation = envelope_matrix(spec.mel)
+
+    def build(self, input_shape=None):
+        spec = self.spec
+        self.pitch_input.build((None, None, spec.mel.n_mels))
+        for part in (*self.pitch_blocks, self.pitch_norm, self.pitch_head):
+            part.build((None, None, spec.pitch_channels))
+        self.input_convolution.build((None, None, spec.mel.n_mels + 1))
+        for part in (*self.blocks, self.output_norm, self.harmonic_head, self.noise_head, self.phase_head):
+            part.build((None, None, spec.channels))
+        self.built = True
+
+    def pitch(self, mel: Any) -> tuple[Any, Any]:
+        """Hz (batch, frames), also where nothing is voiced, and the logits of the classes."""
+        values = self.pitch_input((mel - INPUT_MEAN) / INPUT_DEVIATION)
+        for block in self.pitch_blocks:
+            values = block(values)
+        logits = self.pitch_head(self.pitch_norm(values))
+        best = tf.expand_dims(tf.argmax(logits, axis=-1, output_type=tf.int32), -1)
+        is_near = tf.abs(tf.range(PITCH_CLASSES) - best) <= PITCH_NEIGHBORS
+        weights = tf.nn.softmax(tf.where(is_near, logits, -1e9))
+        return tf.exp(tf.reduce_sum(weights * pitch_classes(), axis=-1)), logits
+
+    def call(self, mel: Any, noise_phases: Any) -> Spectrum:
+        """
+        Args:
+            mel: (batch, frames, n_mels).
+            noise_phases: random numbers from 0 to 1, the phases of the noise in turns: (batch, frames, bins).
+        """
+        mel_spec = self.spec.mel
+        bin_hertz = mel_spec.sample_rate / mel_spec.n_fft
+        pitch, logits = self.pitch(mel)
+        hertz = tf.range(self.spec.bins, dtype=tf.float32) * bin_hertz
+        harmonic = tf.maximum(tf.round(hertz / pitch[..., tf.newaxis]), 1.0)
+        distance = (hertz - harmonic * pitch[..., tf.newaxis]) / bin_hertz
+        turns = phase_turns(pitch, mel_spec.hop_length / mel_spec.sample_rate)
+
+        log_pitch = tf.math.log(pitch / MIDDLE_HZ)[..., tf.newaxis]
+        values = tf.concat([(mel - INPUT_MEAN) / INPUT_DEVIATION, log_pitch], axis=-1)
+        values = self.input_convolution(values)
+        for block in self.blocks:
+            values = block(values)
+        values = self.output_norm(values)
+
+        envelope = tf.matmul(mel - self._area, self._interpolation)
+        # The mean magnitude of a band is spread over a peak for each harmonic.
+        peak = tf.math.log(pitch / (bin_hertz * LOBE_BINS))[..., tf.newaxis]
+        harmonic_level = envelope + peak + self.harmonic_head(values) - LOBE_SHARPNESS * tf.square(distance)
+        noise_level = envelope + self.noise_head(values) + NOISE_START
+        residual_real, residual_imaginary = tf.split(self.phase_head(values), 2, axis=-1)
+        residual_real += 1.0
+        scale = tf.math.rsqrt(tf.square(residual_real) + tf.square(residual_imaginary) + 1e-9)
+        # Half a turn for every odd bin: phases are counted from the start of a frame, the harmonics' from its center. Whole
+        # turns are taken off before the cosine, which loses digits with large angles.
+        own_turns = harmonic * turns[..., tf.newaxis] + 0.5 * tf.cast(tf.range(self.spec.bins) % 2, tf.float32)
+        angle = 2 * math.pi * (own_turns - tf.floor(own_turns))
+        cosine, sine = tf.cos(angle), tf.sin(angle)
+        harmonic_magnitude = scale * tf.exp(tf.minimum(harmonic_level, HIGHEST_LOG_MAGNITUDE))
+        noise_magnitude = tf.exp(tf.minimum(noise_level, HIGHEST_LOG_MAGNITUDE))
+        noise_angle = 2 * math.pi * noise_phases
+        real = harmonic_magnitude * (cosine * residual_real - sine * residual_imaginary)
+        imaginary = harmonic_magnitude * (sine * residual_real + cosine * residual_imaginary)
+        real += noise_magnitude * tf.cos(noise_angle)
+        imaginary += noise_magnitude * tf.sin(noise_angle)
+        return Spectrum(real, imaginary, logits, pitch)
+
+    def samples(self, mel: Any, noise_phases: Any) -> Any:
+        """Samples between the centers of the first and the last frame."""
+        spectrum = self(mel, noise_phases)
+        return inverse_stft(spectrum.real, spectrum.imaginary, self.spec.mel.n_fft, self.spec.mel.hop_length)
+
+
+def phase_turns(pitch: Any, frame_seconds: float) -> Any:
+    """The phase of the first harmonic at the center of each frame, in turns from 0 to 1: (batch, frames).
+
+    Summed as float64: in float32 the sum over 30 s lost 0.001 turns, which is 0.06 of the 60th harmonic.
+    """
+    steps = 0.5 * (pitch[:, 1:] + pitch[:, :-1]) * frame_seconds
+    turns = tf.cumsum(tf.pad(tf.cast(steps, tf.float64), ((0, 0), (1, 0))), axis=1)
+    return tf.cast(turns - tf.floor(turns), tf.float32)
+
+
+class VocoderBlock(keras.layers.Layer):
+    """Dense convolution over three frames, norm, two projections with a SiLU between them; added back (as a ConvNeXt block).
+
+    On a CPU a dense convolution is a matrix product at full speed; the usual depthwise one has a third of the arithmetic and took
+    as long.
+    """
+
+    def __init__(self, widening: int, **kwargs):
+        super().__init__(**kwargs)
+        self.widening = widening
+
+    def build(self, input_shape):
+        channels = input_shape[-1]
+        self.convolution = keras.layers.Conv1D(channels, 3, padding="same", name="convolution")
+        self.convolution.build(input_shape)
+        self.norm = FrameNorm(name="norm")
+        self.norm.build(input_shape)
+        self.widen = keras.layers.Dense(self.widening * channels, name="widen")
+        self.widen.build(input_shape)
+        self.narrow = keras.layers.Dense(channels, name="narrow")
+        self.narrow.build((*input_shape[:-1], self.widening * channels))
+        self.scale = self.add_weight(name="scale", shape=(channels,), initializer=keras.initializers.Constant(0.125))
+
+    def call(self, values):
+        inner = self.widen(self.norm(self.convolution(values)))
+        return values + self.scale * self.narrow(tf.nn.silu(inner))

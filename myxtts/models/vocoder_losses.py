@@ -1,0 +1,148 @@
+"""Spectral losses of the vocoder, each masked above the bandwidth of the recording.
+
+Log magnitudes and spectral convergence at several resolutions are those of Parallel WaveGAN (arXiv 1910.11480); the distance of
+log-mels is HiFi-GAN's (arXiv 2010.05646). All compare magnitudes: phases differ between two recordings of the same sound.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.mel import MelSpec, hz_to_mel, mel_filterbank, mel_to_hz
+from myxtts.models.spec import LOWEST_HZ, pitch_classes
+from myxtts.models.stft import inverse_stft, magnitude, stft
+from myxtts.models.vocoder import Spectrum, Vocoder
+
+RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120), (256, 60), (128, 30))
+"""n_fft and hop of the transforms."""
+FLOOR = 1e-4
+"""Under magnitudes, before their logarithm. Chosen; not measured."""
+PITCH_DEVIATION = 0.02
+"""Of the target's bell over the classes of the pitch, in log frequency: a little more than one class."""
+GROSS_ERROR = 0.05
+"""A pitch that is farther off, in log frequency, is an error: almost a semitone."""
+
+
+class Losses(NamedTuple):
+    """Scalars."""
+
+    mel: Any
+    magnitude: Any
+    convergence: Any
+    amplitude: Any
+    pitch: Any
+    pitch_errors: Any
+    """Fraction of the voiced frames whose pitch is wrong; not part of the loss."""
+
+
+class Made(NamedTuple):
+    """What the vocoder makes of a crop, next to the recording: samples between the centers of the first and last frame."""
+
+    spectrum: Spectrum
+    target_real: Any
+    target_imaginary: Any
+    samples: Any
+    """(crops, (frames - 1) * hop_length)."""
+    target: Any
+
+
+def copy_synthesis(vocoder: Vocoder, samples: Any, noise_phases: Any) -> Made:
+    """Crops (crops, samples) to mels and back."""
+    spec = vocoder.spec.mel
+    real, imaginary = stft(samples, spec.n_fft, spec.hop_length)
+    spectrum = vocoder(log_mel(real, imaginary, spec), noise_phases)
+    made = inverse_stft(spectrum.real, spectrum.imaginary, spec.n_fft, spec.hop_length)
+    half, length = spec.n_fft // 2, (spectrum.real.shape[1] - 1) * spec.hop_length
+    return Made(spectrum, real, imaginary, made, samples[:, half : half + length])
+
+
+def spectral_losses(made: Made, mel: MelSpec, bandwidths: Any, pitch: Any) -> Losses:
+    """Distances between what was made and the recording.
+
+    Args:
+        bandwidths: (crops,) in Hz; nothing above counts.
+        pitch: (crops, frames) in Hz, 0 where unvoiced.
+    """
+    half = mel.n_fft // 2
+    inner, inner_target = made.samples[:, half:-half], made.target[:, half:-half]  # the ends lack overlapping frames
+    distance, convergence = 0.0, 0.0
+    for n_fft, hop_length in RESOLUTIONS:
+        mask = bin_mask(bandwidths, n_fft, mel.sample_rate)
+        found = magnitude(*stft(inner, n_fft, hop_length), FLOOR)
+        wanted = magnitude(*stft(inner_target, n_fft, hop_length), FLOOR)
+        distance += masked_mean(tf.abs(tf.math.log(found) - tf.math.log(wanted)), mask)
+        error = tf.reduce_sum(mask * tf.square(found - wanted), [1, 2])
+        power = tf.reduce_sum(mask * tf.square(wanted), [1, 2])
+        convergence += tf.reduce_mean(tf.sqrt(error) / tf.sqrt(power + 1e-3))
+    mels = [log_mel(*stft(each, mel.n_fft, mel.hop_length), mel) for each in (made.samples, made.target)]
+    amplitude = tf.math.log(magnitude(made.spectrum.real, made.spectrum.imaginary, FLOOR))
+    wanted_amplitude = tf.math.log(magnitude(made.target_real, made.target_imaginary, FLOOR))
+    cross_entropy, errors = pitch_losses(made.spectrum.pitch_logits, made.spectrum.pitch, pitch)
+    return Losses(
+        mel=masked_mean(tf.abs(mels[0] - mels[1]), band_mask(bandwidths, mel)),
+        magnitude=distance / len(RESOLUTIONS),
+        convergence=convergence / len(RESOLUTIONS),
+        amplitude=masked_mean(tf.abs(amplitude - wanted_amplitude), bin_mask(bandwidths, mel.n_fft, mel.sample_rate)),
+        pitch=cross_entropy,
+        pitch_errors=errors,
+    )
+
+
+def pitch_losses(logits: Any, found: Any, pitch: Any) -> tuple[Any, Any]:
+    """Cross entropy of the classes over voiced frames, and the fraction of them whose pitch is wrong."""
+    is_voiced = tf.cast(pitch > 0, tf.float32)
+    count = tf.maximum(tf.reduce_sum(is_voiced), 1.0)
+    logarithm = tf.math.log(tf.maximum(pitch, LOWEST_HZ))
+    distances = (logarithm[..., tf.newaxis] - pitch_classes()) / PITCH_DEVIATION
+    wanted = tf.nn.softmax(-0.5 * tf.square(distances))
+    cross_entropy = -tf.reduce_sum(wanted * tf.nn.log_softmax(logits), axis=-1)
+    is_wrong = tf.cast(tf.abs(tf.math.log(found) - logarithm) > GROSS_ERROR, tf.float32)
+    return tf.reduce_sum(cross_entropy * is_voiced) / count, tf.reduce_sum(is_wrong * is_voiced) / count
+
+
+def within_band(made: Made, bandwidths: Any, mel: MelSpec) -> tuple[Any, Any]:
+    """Samples that discriminators may compare, and the recording's: above its bandwidth, both are the recording.
+
+    The difference of the two is transformed, cut above the bandwidth and transformed back, which costs two matrix products.
+    """
+    hop_length = mel.n_fft // 4
+    real, imaginary = stft(made.samples - made.target, mel.n_fft, hop_length)
+    mask = bin_mask(bandwidths, mel.n_fft, mel.sample_rate)
+    kept = inverse_stft(mask * real, mask * imaginary, mel.n_fft, hop_length)
+    half = mel.n_fft // 2
+    length = (real.shape[1] - 1) * hop_length
+    target = made.target[:, half : half + length]
+    return target + kept, target
+
+
+def log_mel(real: Any, imaginary: Any, mel: MelSpec) -> Any:
+    """`myxtts.audio.mel` of a spectrum: (crops, frames, bins) → (crops, frames, n_mels)."""
+    bands = tf.matmul(magnitude(real, imaginary, 1e-7), mel_filterbank(mel))
+    return tf.math.log(tf.maximum(bands, mel.log_floor))
+
+
+def bin_mask(bandwidths: Any, n_fft: int, sample_rate: int) -> Any:
+    """1 for frequencies up to the bandwidth: (crops,) → (crops, 1, bins)."""
+    hertz = np.arange(n_fft // 2 + 1, dtype=np.float32) * (sample_rate / n_fft)
+    return tf.cast(hertz <= bandwidths[:, tf.newaxis, tf.newaxis], tf.float32)
+
+
+def band_mask(bandwidths: Any, mel: MelSpec) -> Any:
+    """1 for mel bands that lie wholly below the bandwidth: (crops,) → (crops, 1, n_mels)."""
+    return tf.cast(upper_edges(mel) <= bandwidths[:, tf.newaxis, tf.newaxis] + 1.0, tf.float32)
+
+
+@functools.lru_cache(maxsize=8)
+def upper_edges(mel: MelSpec) -> np.ndarray:
+    """The highest frequency (Hz) of each mel band: float32 (n_mels,)."""
+    edges = mel_to_hz(np.linspace(hz_to_mel(mel.f_min), hz_to_mel(mel.f_max), mel.n_mels + 2))
+    return edges[2:].astype(np.float32)
+
+
+def masked_mean(values: Any, mask: Any) -> Any:
+    """Mean of the values (crops, frames, size) where the mask (crops, 1, size) is 1."""
+    return tf.reduce_sum(values * mask) / tf.maximum(tf.reduce_sum(mask) * values.shape[1], 1.0)
