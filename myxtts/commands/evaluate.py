@@ -34,9 +34,16 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts evaluate`."""
     parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
     parser.add_argument(
+        "--vocoder",
+        type=Path,
+        metavar="FILE",
+        help=".onnx file of a vocoder instead of the voice's own, or of Griffin-Lim",
+    )
+    parser.add_argument(
         "--recordings-only",
         action="store_true",
-        help="measure no voice but the recordings, as they are and through Griffin-Lim: the best that a voice can reach",
+        help="measure no voice but the recordings, as they are and through Griffin-Lim (or --vocoder): the best that a voice can "
+        "reach",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
@@ -114,9 +121,11 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
             progress.announce(notice)
         evaluator = Evaluator(sentences, load_judge(metrics, recognizer), arguments.seeds)
         if settings is not None:
-            evaluation = evaluator.evaluate_recordings(settings, _griffin_lim(settings.mel), progress)
+            evaluation = evaluator.evaluate_recordings(
+                settings, _copying_vocoder(settings.mel, arguments.vocoder), progress
+            )
         else:
-            evaluation = evaluator.evaluate(_load_voice(voice_folder), progress)
+            evaluation = evaluator.evaluate(_load_voice(voice_folder, arguments.vocoder), progress)
             trained = trained_sentences(sentences, split)
             evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
     console = Console()
@@ -251,10 +260,10 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path | None) -> Voice:
+def _load_voice(folder: Path | None, vocoder: Path | None) -> Voice:
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder)
+    return Voice.load(folder, vocoder=vocoder)
 
 
 def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None) -> RecordingSettings:
@@ -272,8 +281,9 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
     return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
 
 
-def _griffin_lim(mel: MelSpec) -> Callable[[np.ndarray], np.ndarray]:
-    """Griffin-Lim: log-mel (frames, n_mels) → samples."""
+def _copying_vocoder(mel: MelSpec, vocoder: Path | None) -> Callable[[np.ndarray], np.ndarray]:
+    """The vocoder of --vocoder, otherwise Griffin-Lim: log-mel (frames, n_mels) → samples."""
     from myxtts.synthesis.griffin_lim import GriffinLim
+    from myxtts.synthesis.vocoder import open_vocoder_file
 
-    return GriffinLim(mel)
+    return GriffinLim(mel) if vocoder is None else open_vocoder_file(vocoder, mel)

@@ -123,7 +123,7 @@ def run_say(arguments: argparse.Namespace) -> int:
         folder, description = _read_voice(arguments)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
         with _open_destination(arguments, description) as destination:
-            voice, start_up_seconds = _load_voice(folder)
+            voice, start_up_seconds = _load_voice(folder, arguments.vocoder)
             return _speak(voice, text, options, destination, start_up_seconds)
 
 
@@ -143,7 +143,7 @@ def _run_batch(arguments: argparse.Namespace) -> int:
     folder, description = _read_voice(arguments)
     items = read_batch(arguments.batch, description)
     options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
-    voice, _ = _load_voice(folder)
+    voice, _ = _load_voice(folder, arguments.vocoder)
     report = speak_batch(
         voice,
         items,
@@ -170,7 +170,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
-            voice, start_up_seconds = _load_voice(folder)
+            voice, start_up_seconds = _load_voice(folder, arguments.vocoder)
             speaker = voice.clone(references)
             if arguments.save_speaker:
                 speaker.save(arguments.save_speaker)
@@ -404,9 +404,9 @@ def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None
     )
 
 
-def _load_voice(folder: Path) -> tuple[Voice, float]:
+def _load_voice(folder: Path, vocoder: str | None) -> tuple[Voice, float]:
     """The voice, and the seconds that it took to load ONNX Runtime and the voice."""
     started = time.perf_counter()
     from myxtts.synthesis.voice import Voice
 
-    return Voice.load(folder), time.perf_counter() - started
+    return Voice.load(folder, vocoder=vocoder), time.perf_counter() - started

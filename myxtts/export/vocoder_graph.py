@@ -143,11 +143,11 @@ def _cosine_and_sine(graph: Graph, turns: str) -> tuple[str, str]:
 def _turns(graph: Graph, pitch: str, frame_seconds: float) -> str:
     """`models.vocoder.phase_turns`: (frames, 1), summed as float64."""
     zero, one, axis = graph.integers(0), graph.integers(1), graph.integers(0)
-    later = graph.node("Slice", pitch, one, graph.integers(END), axis)
-    earlier = graph.node("Slice", pitch, zero, graph.integers(-1), axis)
-    steps = graph.node("Mul", graph.node("Add", later, earlier), graph.constant(0.5 * frame_seconds))
-    padded = graph.node("Pad", steps, graph.integers(1, 0, 0, 0))
-    sums = graph.node("CumSum", graph.node("Cast", padded, to=TensorProto.DOUBLE), graph.constant(0, np.int64))
+    wide = graph.node("Cast", pitch, to=TensorProto.DOUBLE)
+    later = graph.node("Slice", wide, one, graph.integers(END), axis)
+    earlier = graph.node("Slice", wide, zero, graph.integers(-1), axis)
+    steps = graph.node("Mul", graph.node("Add", later, earlier), graph.constant(0.5 * frame_seconds, np.float64))
+    sums = graph.node("CumSum", graph.node("Pad", steps, graph.integers(1, 0, 0, 0)), graph.constant(0, np.int64))
     return graph.node("Cast", graph.node("Sub", sums, graph.node("Floor", sums)), to=TensorProto.FLOAT)
 
 

@@ -49,7 +49,7 @@ VOCODER_NAME = "vocoder.onnx"
 VALIDATION_BATCHES = 8
 """Crops of the held-out clips, spread evenly: 16 crops of 0.58 s each are 74 s of speech. Chosen; not measured."""
 SAMPLED_CLIPS = 4
-"""Held-out clips that are copied for listening."""
+"""Clips that are copied for listening."""
 LARGEST_INT16 = 32767.0
 
 RateCopy = Callable[[np.ndarray, np.ndarray, int], float | None]
@@ -184,10 +184,9 @@ class VocoderTask:
         return written
 
     def sampled_clips(self) -> list[int]:
-        """Held-out clips, spread evenly."""
-        held_out = np.flatnonzero(self.cache.is_validation) if self.validation is None else self.validation.clips
-        places = np.linspace(0, max(len(held_out) - 1, 0), min(SAMPLED_CLIPS, len(held_out))).astype(int)
-        return held_out[places].tolist()
+        """Held-out clips, spread evenly; clips of the training where none is held out."""
+        clips = (self.validation or self.feed.table).clips
+        return clips[np.linspace(0, len(clips) - 1, min(SAMPLED_CLIPS, len(clips))).astype(int)].tolist()
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where a checkpoint was taken."""
@@ -241,7 +240,7 @@ def train_vocoder(
 
     Args:
         reset_training: move an earlier run out of the way instead of resuming it.
-        rate: measures the copies of held-out clips at the end.
+        rate: measures the copies at the end.
     """
     display, timers, clock = display or Display(), StageTimers(), StepClock()
     with contextlib.ExitStack() as stack:
