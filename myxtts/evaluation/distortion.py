@@ -46,9 +46,8 @@ def compare_with_recording(
     if "mcd" in metrics:
         ratios["mcd"] = Ratio(float(distances[tuple(path.T)].sum()), len(path))
     if "log_f0_rmse" in metrics:
-        squares = log_f0_squares(
-            *(track_pitch(one, mel, LOWEST_F0_HZ, HIGHEST_F0_HZ) for one in (spoken, recorded)), path
-        )
+        pitches = [track_pitch(one, mel, LOWEST_F0_HZ, HIGHEST_F0_HZ) for one in (spoken, recorded)]
+        squares = log_f0_squares(pitches[0], pitches[1], path)
         if len(squares):
             ratios["log_f0_rmse"] = Ratio(float(squares.sum()), len(squares))
     return ratios

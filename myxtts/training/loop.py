@@ -1,7 +1,7 @@
 """The training loop: steps, log, validation, checkpoints, samples, and the reasons to stop.
 
-The loop does not know what is trained. A `Task` does: it builds the network, fetches batches, learns, validates, saves. There is
-one task so far, `voice_task.VoiceTask`; the vocoder and the G2P model are meant to be the next ones.
+The loop does not know what is trained. A `Task` does: it builds the network, fetches batches, learns, validates, saves. There are
+two tasks: `voice_task.VoiceTask` and `vocoder_task.VocoderTask`.
 """
 
 from __future__ import annotations

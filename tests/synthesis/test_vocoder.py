@@ -1,5 +1,6 @@
 """The vocoder that a voice names: Griffin-Lim, or a file with the right hash from the voice folder or the package."""
 
+import dataclasses
 import hashlib
 import json
 
@@ -9,10 +10,11 @@ from onnx import TensorProto
 
 from myxtts.errors import VoiceError
 from myxtts.export.graph import Graph
+from myxtts.models.spec import VocoderSpec
 from myxtts.synthesis import vocoder as vocoder_module
 from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
-from myxtts.synthesis.vocoder import open_vocoder
+from myxtts.synthesis.vocoder import open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import VocoderReference
 from tests.synthesis.tiny_voice import MEL, write_voice
@@ -20,14 +22,14 @@ from tests.synthesis.tiny_voice import MEL, write_voice
 
 def write_vocoder(path):
     """A vocoder that makes `n_mels` samples of each frame; returns its hash."""
-    graph = Graph({})
+    graph, spec = Graph({}), VocoderSpec(MEL)
     quiet = graph.node("Mul", "mel", graph.constant(0.01))
     graph.node("Reshape", quiet, graph.integers(-1), name="samples")
     model = graph.model(
         "vocoder",
-        {"mel": (TensorProto.FLOAT, ("frames", MEL.n_mels))},
+        {"mel": (TensorProto.FLOAT, ("frames", MEL.n_mels)), "noise": (TensorProto.FLOAT, ("frames", spec.bins))},
         {"samples": (TensorProto.FLOAT, ("samples",))},
-        {"format": GRAPH_FORMAT},
+        {"format": GRAPH_FORMAT, "vocoder": json.dumps(spec.to_dict())},
     )
     path.write_bytes(model.SerializeToString())
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -46,6 +48,16 @@ def test_a_voice_speaks_with_the_neural_vocoder_that_it_names(tmp_path):
     mel = np.full((7, MEL.n_mels), -2.0, np.float32)
     np.testing.assert_allclose(voice.vocode(mel).samples, np.full(7 * MEL.n_mels, -0.02), rtol=1e-6)
     assert voice.synthesize("hello", steps=1).seconds > 0
+
+
+def test_another_vocoder_can_be_heard_and_must_fit_the_mels_of_the_voice(tmp_path):
+    folder = write_voice(tmp_path / "voice")
+    write_vocoder(tmp_path / "other.onnx")
+    mel = np.full((7, MEL.n_mels), -2.0, np.float32)
+    heard = Voice.load(folder, vocoder=tmp_path / "other.onnx").vocode(mel).samples
+    np.testing.assert_allclose(heard, np.full(7 * MEL.n_mels, -0.02), rtol=1e-6)
+    with pytest.raises(VoiceError, match=rf"hop_length {MEL.hop_length}, the voice has {MEL.hop_length + 8}"):
+        open_vocoder_file(tmp_path / "other.onnx", dataclasses.replace(MEL, hop_length=MEL.hop_length + 8))
 
 
 def test_a_copy_in_the_package_is_used_if_the_voice_folder_has_none(tmp_path, monkeypatch):
