@@ -272,14 +272,15 @@ class VocoderConfig:
     """Crops are made quieter or louder by a random gain; its lower end in dB."""
     highest_gain_db: Annotated[float, Field(ge=0, le=20)] = 4.0
     """Upper end of the random gain in dB; no sample exceeds full scale."""
-    mel_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 15.0
+    mel_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 5.0
     """Weight of the distance of log-mels."""
     magnitude_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 10.0
     """Weight of the distance of log magnitudes at several resolutions."""
-    convergence_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 2.0
-    """Weight of the spectral convergence (relative error of magnitudes) at several resolutions."""
-    amplitude_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 2.0
-    """Weight of the distance of the log magnitudes that go into the inverse transform."""
+    relative_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 4.0
+    """Weight of the relative error of magnitudes at several resolutions."""
+    repulsion: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """How much the losses reward that two copies with other noise differ. 0 leaves noise out, 1 matches its distribution; between
+    them, a little less noise than recorded sounds better (docs/vocoder.md)."""
     pitch_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 0.5
     """Weight of the cross entropy of the pitch of voiced frames."""
     spectral_factor: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 1.0

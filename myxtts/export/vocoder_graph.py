@@ -13,14 +13,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from myxtts.audio.mel import analysis_window
+from myxtts.audio.mel import analysis_window, mel_filterbank
 from myxtts.errors import VoiceError
 from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import fourier_bases, overlap_add
 from myxtts.models.spec import (
+    CHIRP_BINS,
     HIGHEST_LOG_MAGNITUDE,
     INPUT_DEVIATION,
     INPUT_MEAN,
+    LARGEST_LEVEL_CHANGE,
+    LARGEST_PITCH_STEP,
+    LEVEL_ROUNDS,
     LOBE_BINS,
     LOBE_SHARPNESS,
     MIDDLE_HZ,
@@ -30,6 +34,7 @@ from myxtts.models.spec import (
     VocoderSpec,
     envelope_matrix,
     pitch_classes,
+    time_interpolation,
 )
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 
@@ -48,8 +53,8 @@ def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.
     graph = Graph(weights)
     scaled = _plus(graph, graph.node("Mul", "mel", graph.constant(1 / INPUT_DEVIATION)), -INPUT_MEAN / INPUT_DEVIATION)
     pitch = _pitch(graph, spec, scaled)
-    real, imaginary = _spectrum(graph, spec, scaled, pitch)
-    _samples(graph, spec, real, imaginary)
+    real, imaginary, gains = _spectrum(graph, spec, scaled, _smoothed(graph, pitch))
+    _samples(graph, spec, real, imaginary, gains)
     written = {tensor.name for tensor in graph.model("vocoder", {}, {}, {}).graph.initializer}
     if left_over := sorted(set(weights) - written):
         raise VoiceError(f"{len(left_over)} weights have no place in a vocoder, such as {left_over[0]!r:.80}.")
@@ -86,29 +91,49 @@ def _pitch(graph: Graph, spec: VocoderSpec, scaled: str) -> str:
     return graph.node("Exp", graph.node("MatMul", weights, graph.constant(pitch_classes()[:, None])))
 
 
-def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple[str, str]:
-    """Real and imaginary part (frames, bins) of harmonics plus noise."""
-    mel = spec.mel
-    bin_hertz = mel.sample_rate / mel.n_fft
-    hertz = graph.constant((np.arange(spec.bins) * bin_hertz).astype(np.float32)[None])
-    harmonic = graph.node("Max", graph.node("Round", graph.node("Div", hertz, pitch)), graph.constant(1.0))
-    away = graph.node("Sub", hertz, graph.node("Mul", harmonic, pitch))
-    distance = graph.node("Mul", away, graph.constant(1 / bin_hertz))
-
+def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple[str, str, str]:
+    """Real and imaginary part (frames, bins) of harmonics plus noise, and the gains of the samples (frames, n_fft)."""
     log_pitch = graph.node("Log", graph.node("Mul", pitch, graph.constant(1 / MIDDLE_HZ)))
     values = graph.linear_convolution(graph.node("Concat", scaled, log_pitch, axis=-1), "input_convolution")
     for number in range(spec.blocks):
         values = _block(graph, values, f"block_{number}")
     values = graph.norm(values, "output_norm")
 
-    area, interpolation = envelope_matrix(mel)
-    envelope = graph.node("MatMul", graph.node("Sub", "mel", graph.constant(area[None])), graph.constant(interpolation))
-    peak = graph.node("Log", graph.node("Mul", pitch, graph.constant(1 / (bin_hertz * LOBE_BINS))))
-    lobe = graph.node("Mul", graph.node("Mul", distance, distance), graph.constant(-LOBE_SHARPNESS))
-    harmonic_level = graph.node("Add", graph.node("Add", envelope, peak), graph.dense(values, "harmonic_head"))
-    harmonic_magnitude = _exponential(graph, graph.node("Add", harmonic_level, lobe))
+    area, interpolation = envelope_matrix(spec.mel)
+    between_bands = graph.constant(interpolation)
+    envelope = graph.node("MatMul", graph.node("Sub", "mel", graph.constant(area[None])), between_bands)
+    parts = _harmonics(graph, spec, values, envelope, pitch)
     noise_level = _plus(graph, graph.node("Add", envelope, graph.dense(values, "noise_head")), NOISE_START)
-    noise_magnitude = _exponential(graph, noise_level)
+    noise = _exponential(graph, noise_level)
+    parts = [
+        graph.node("Add", part, graph.node("Mul", noise, turned))
+        for part, turned in zip(parts, _cosine_and_sine(graph, "noise"), strict=True)
+    ]
+    level = graph.node("Add", "mel", graph.dense(values, "gain_head"))
+    factor = _level_factor(graph, spec, parts, level, between_bands)
+    gains = graph.node(
+        "MatMul", _limited(graph, graph.dense(values, "time_head")), graph.constant(time_interpolation(spec.mel.n_fft))
+    )
+    return graph.node("Mul", parts[0], factor), graph.node("Mul", parts[1], factor), graph.node("Exp", gains)
+
+
+def _harmonics(graph: Graph, spec: VocoderSpec, values: str, envelope: str, pitch: str) -> list[str]:
+    """`models.vocoder.Vocoder._harmonics`."""
+    mel = spec.mel
+    frame_seconds, bin_hertz = mel.hop_length / mel.sample_rate, mel.sample_rate / mel.n_fft
+    hertz = graph.constant((np.arange(spec.bins) * bin_hertz).astype(np.float32)[None])
+    harmonic = graph.node("Max", graph.node("Round", graph.node("Div", hertz, pitch)), graph.constant(1.0))
+    away = graph.node("Sub", hertz, graph.node("Mul", harmonic, pitch))
+    distance = graph.node("Mul", away, graph.constant(1 / bin_hertz))
+    slope = graph.node("Mul", _slope(graph, pitch, frame_seconds), graph.constant(CHIRP_BINS / bin_hertz**2))
+    bend = graph.node("Mul", harmonic, slope)
+    spread = _plus(graph, graph.node("Mul", bend, bend), 1.0)
+    square = graph.node("Mul", graph.node("Mul", distance, distance), graph.constant(LOBE_SHARPNESS))
+    lobe = graph.node("Div", square, spread)
+    peak = graph.node("Log", graph.node("Mul", pitch, graph.constant(1 / (bin_hertz * LOBE_BINS))))
+    lower = graph.node("Mul", graph.node("Log", spread), graph.constant(0.25))
+    level = graph.node("Add", graph.node("Add", envelope, peak), graph.dense(values, "harmonic_head"))
+    level = graph.node("Sub", graph.node("Sub", level, lower), lobe)
 
     residual_real, residual_imaginary = graph.nodes(
         "Split", graph.dense(values, "phase_head"), names=(None, None), axis=-1
@@ -116,18 +141,64 @@ def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple
     residual_real = _plus(graph, residual_real, 1.0)
     squares = [graph.node("Mul", part, part) for part in (residual_real, residual_imaginary)]
     length = graph.node("Sqrt", _plus(graph, graph.node("Add", *squares), 1e-9))
-    harmonic_magnitude = graph.node("Div", harmonic_magnitude, length)
+    magnitude = graph.node("Div", _exponential(graph, level), length)
 
     odd = graph.constant(0.5 * (np.arange(spec.bins) % 2).astype(np.float32)[None])
-    turns = graph.node("Add", graph.node("Mul", harmonic, _turns(graph, pitch, mel.hop_length / mel.sample_rate)), odd)
-    cosine, sine = _cosine_and_sine(graph, turns)
-    noise_cosine, noise_sine = _cosine_and_sine(graph, "noise")
+    turns = graph.node("Add", graph.node("Mul", harmonic, _turns(graph, pitch, frame_seconds)), odd)
+    bent = graph.node(
+        "Sub", graph.node("Mul", graph.node("Atan", bend), graph.constant(0.5)), graph.node("Mul", lobe, bend)
+    )
+    cosine, sine = _cosine_and_sine(
+        graph, graph.node("Add", turns, graph.node("Mul", bent, graph.constant(0.5 / np.pi)))
+    )
     parts = []
-    for operator, one, other, noise_part in (("Sub", cosine, sine, noise_cosine), ("Add", sine, cosine, noise_sine)):
+    for operator, one, other in (("Sub", cosine, sine), ("Add", sine, cosine)):
         first, second = graph.node("Mul", one, residual_real), graph.node("Mul", other, residual_imaginary)
-        turned = graph.node("Mul", harmonic_magnitude, graph.node(operator, first, second))
-        parts.append(graph.node("Add", turned, graph.node("Mul", noise_magnitude, noise_part)))
-    return parts[0], parts[1]
+        parts.append(graph.node("Mul", magnitude, graph.node(operator, first, second)))
+    return parts
+
+
+def _level_factor(graph: Graph, spec: VocoderSpec, parts: list[str], level: str, between_bands: str) -> str:
+    """`models.vocoder.Vocoder._level_factor`."""
+    filterbank = graph.constant(mel_filterbank(spec.mel))
+    squares = [graph.node("Mul", part, part) for part in parts]
+    magnitude = graph.node("Sqrt", _plus(graph, graph.node("Add", *squares), 1e-14))
+    factor = None
+    for _ in range(LEVEL_ROUNDS):
+        scaled = graph.node("Mul", magnitude, factor) if factor else magnitude
+        bands = graph.node("Max", graph.node("MatMul", scaled, filterbank), graph.constant(spec.mel.log_floor))
+        change = _limited(graph, graph.node("Sub", level, graph.node("Log", bands)))
+        step = graph.node("Exp", graph.node("MatMul", change, between_bands))
+        factor = graph.node("Mul", factor, step) if factor else step
+    assert factor is not None
+    return factor
+
+
+def _limited(graph: Graph, values: str) -> str:
+    return graph.node("Clip", values, graph.constant(-LARGEST_LEVEL_CHANGE), graph.constant(LARGEST_LEVEL_CHANGE))
+
+
+def _neighbors(graph: Graph, pitch: str) -> tuple[str, str]:
+    """The pitch of the frame before and of the frame after (frames, 1); at the ends, their own."""
+    padded = graph.node("Pad", pitch, graph.integers(1, 0, 1, 0), mode="edge")
+    axis = graph.integers(0)
+    before = graph.node("Slice", padded, graph.integers(0), graph.integers(-2), axis)
+    return before, graph.node("Slice", padded, graph.integers(2), graph.integers(END), axis)
+
+
+def _smoothed(graph: Graph, pitch: str) -> str:
+    around = graph.node("Mul", graph.node("Add", *_neighbors(graph, pitch)), graph.constant(0.25))
+    return graph.node("Add", around, graph.node("Mul", pitch, graph.constant(0.5)))
+
+
+def _slope(graph: Graph, pitch: str, frame_seconds: float) -> str:
+    before, after = _neighbors(graph, pitch)
+    change = graph.node("Sub", after, before)
+    is_jump = graph.node(
+        "GreaterOrEqual", graph.node("Abs", change), graph.node("Mul", pitch, graph.constant(LARGEST_PITCH_STEP))
+    )
+    slope = graph.node("Mul", change, graph.constant(0.5 / frame_seconds))
+    return graph.node("Where", is_jump, graph.constant(0.0), slope)
 
 
 def _exponential(graph: Graph, level: str) -> str:
@@ -151,11 +222,12 @@ def _turns(graph: Graph, pitch: str, frame_seconds: float) -> str:
     return graph.node("Cast", graph.node("Sub", sums, graph.node("Floor", sums)), to=TensorProto.FLOAT)
 
 
-def _samples(graph: Graph, spec: VocoderSpec, real: str, imaginary: str) -> None:
+def _samples(graph: Graph, spec: VocoderSpec, real: str, imaginary: str, gains: str) -> None:
     """The output: samples between the centers of the first and last frame."""
     mel = spec.mel
     _, inverse = fourier_bases(graph, mel)
     pieces = graph.node("MatMul", graph.node("Concat", real, imaginary, axis=-1), inverse)
+    pieces = graph.node("Mul", pieces, gains)
     column = graph.node("Slice", real, graph.integers(0), graph.integers(1), graph.integers(1))
     ones = graph.node("Exp", graph.node("Mul", column, graph.constant(0.0)))
     windows = graph.node("Mul", ones, graph.constant(analysis_window(mel)[None] ** 2))

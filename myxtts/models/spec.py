@@ -108,6 +108,17 @@ MIDDLE_HZ = 150.0
 """The pitch that the trunk sees as 0."""
 NOISE_START = -1.0
 """Log magnitude of the noise next to the envelope, before training."""
+CHIRP_BINS = LOBE_SHARPNESS / math.pi
+"""Bend of the phase over the peak of a harmonic that changes, for frequencies in bins: 2 pi times the variance of
+the Gaussian that fits the window."""
+LARGEST_PITCH_STEP = 0.2
+"""A pitch that changes by a larger fraction over two frames jumps; it has no slope there."""
+LEVEL_ROUNDS = 2
+"""How often the bands are brought to the level of the mel."""
+LARGEST_LEVEL_CHANGE = 4.0
+"""Largest change of a band by a round, and of the time gains; natural logarithm. Chosen; not measured."""
+TIME_POINTS = 8
+"""Gains over the samples of a frame, so that a sound can begin within it: 5 ms each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +162,12 @@ def envelope_matrix(mel: MelSpec) -> tuple[np.ndarray, np.ndarray]:
     weights = np.stack([np.interp(hertz, edges[1:-1], band) for band in np.eye(mel.n_mels)])
     area = np.maximum(mel_filterbank(mel).sum(axis=0), 1e-6)  # a band may lie between two bins
     return np.log(area).astype(np.float32), weights.astype(np.float32)
+
+
+def time_interpolation(n_fft: int) -> np.ndarray:
+    """Linear interpolation from points spread over a frame to its samples: float32 (TIME_POINTS, n_fft)."""
+    points = (np.arange(TIME_POINTS) + 0.5) * (n_fft / TIME_POINTS)
+    return np.stack([np.interp(np.arange(n_fft) + 0.5, points, one) for one in np.eye(TIME_POINTS)]).astype(np.float32)
 
 
 def pitch_classes() -> np.ndarray:

@@ -64,9 +64,16 @@ def magnitude(real: tf.Tensor, imaginary: tf.Tensor, floor: float = 1e-5) -> tf.
     return tf.sqrt(tf.square(real) + tf.square(imaginary) + floor * floor)
 
 
-def inverse_stft(real: tf.Tensor, imaginary: tf.Tensor, n_fft: int, hop_length: int) -> tf.Tensor:
-    """Samples between the centers of the first and the last frame: (batch, frames, bins) → (batch, (frames - 1) * hop_length)."""
+def inverse_stft(
+    real: tf.Tensor, imaginary: tf.Tensor, n_fft: int, hop_length: int, gains: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Samples between the centers of the first and the last frame: (batch, frames, bins) → (batch, (frames - 1) * hop_length).
+
+    `gains` (batch, frames, n_fft) multiply the samples of each frame before they are added.
+    """
     pieces = tf.matmul(tf.concat([real, imaginary], axis=-1), _on_device(inverse_basis, n_fft))
+    if gains is not None:
+        pieces *= gains
     frames: Any = pieces.shape[1]
     added = tf.signal.overlap_and_add(pieces, hop_length)
     half = n_fft // 2

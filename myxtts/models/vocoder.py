@@ -1,9 +1,9 @@
 """The neural vocoder: log-mel frames to samples, at frame rate, as harmonics plus noise in the frequency domain.
 
-Three steps. A small network estimates the pitch from the mel. Its integral gives every harmonic a phase that is continuous over
-time, which no network with a limited view could predict. A trunk of dense convolutions then shapes the two parts of each frame,
-harmonics and noise, by correcting spectral envelopes that follow from the mel and the phase of the harmonics; one inverse Fourier
-transform makes the samples.
+A small network estimates the pitch from the mel. Its integral gives every harmonic a phase that is continuous over time, which no
+network with a limited view could predict. A trunk of dense convolutions shapes the two parts of each frame, harmonics and noise,
+by correcting spectral envelopes that follow from the mel, and the phase of the harmonics. The bands are then brought to the level
+of the mel, one inverse Fourier transform makes the samples of each frame, and a few gains place sounds within it.
 
 Already without the trunk this is intelligible, natural speech (docs/vocoder.md), so that training starts where a vocoder with an
 inverse transform but without harmonics (Vocos, arXiv 2306.00814; FreeV, arXiv 2406.08196) arrives late: there, phases have to be
@@ -19,20 +19,27 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from myxtts.audio.mel import mel_filterbank
 from myxtts.models.layers import FrameNorm
 from myxtts.models.spec import (
+    CHIRP_BINS,
     HIGHEST_LOG_MAGNITUDE,
     INPUT_DEVIATION,
     INPUT_MEAN,
+    LARGEST_LEVEL_CHANGE,
+    LARGEST_PITCH_STEP,
+    LEVEL_ROUNDS,
     LOBE_BINS,
     LOBE_SHARPNESS,
     MIDDLE_HZ,
     NOISE_START,
     PITCH_CLASSES,
     PITCH_NEIGHBORS,
+    TIME_POINTS,
     VocoderSpec,
     envelope_matrix,
     pitch_classes,
+    time_interpolation,
 )
 from myxtts.models.stft import inverse_stft
 
@@ -47,6 +54,8 @@ class Spectrum(NamedTuple):
     """(batch, frames, PITCH_CLASSES)."""
     pitch: Any
     """Hz (batch, frames), also where nothing is voiced."""
+    gains: Any
+    """Factors of the samples of each frame: (batch, frames, n_fft)."""
 
 
 class Vocoder(keras.Model):
@@ -69,6 +78,10 @@ class Vocoder(keras.Model):
         self.harmonic_head = keras.layers.Dense(spec.bins, kernel_initializer=small, name="harmonic_head")
         self.noise_head = keras.layers.Dense(spec.bins, kernel_initializer=small, name="noise_head")
         self.phase_head = keras.layers.Dense(2 * spec.bins, kernel_initializer=small, name="phase_head")
+        self.gain_head = keras.layers.Dense(spec.mel.n_mels, kernel_initializer=small, name="gain_head")
+        self.time_head = keras.layers.Dense(TIME_POINTS, kernel_initializer=small, name="time_head")
+        self._filterbank = mel_filterbank(spec.mel)
+        self._time_interpolation = time_interpolation(spec.mel.n_fft)
         self._area, self._interpolation = envelope_matrix(spec.mel)
 
     def build(self, input_shape=None):
@@ -77,7 +90,8 @@ class Vocoder(keras.Model):
         for part in (*self.pitch_blocks, self.pitch_norm, self.pitch_head):
             part.build((None, None, spec.pitch_channels))
         self.input_convolution.build((None, None, spec.mel.n_mels + 1))
-        for part in (*self.blocks, self.output_norm, self.harmonic_head, self.noise_head, self.phase_head):
+        heads = (self.harmonic_head, self.noise_head, self.phase_head, self.gain_head, self.time_head)
+        for part in (*self.blocks, self.output_norm, *heads):
             part.build((None, None, spec.channels))
         self.built = True
 
@@ -96,16 +110,12 @@ class Vocoder(keras.Model):
         """
         Args:
             mel: (batch, frames, n_mels).
-            noise_phases: random numbers from 0 to 1, the phases of the noise in turns: (batch, frames, bins).
+            noise_phases: random numbers from 0 to 1, the phases of the noise in turns: (copies * batch, frames, bins). The trunk
+                runs once for all copies, which differ in their noise.
         """
-        mel_spec = self.spec.mel
-        bin_hertz = mel_spec.sample_rate / mel_spec.n_fft
         pitch, logits = self.pitch(mel)
-        hertz = tf.range(self.spec.bins, dtype=tf.float32) * bin_hertz
-        harmonic = tf.maximum(tf.round(hertz / pitch[..., tf.newaxis]), 1.0)
-        distance = (hertz - harmonic * pitch[..., tf.newaxis]) / bin_hertz
-        turns = phase_turns(pitch, mel_spec.hop_length / mel_spec.sample_rate)
-
+        # Gradients through the phases of high harmonics are noise; the pitch learns from its labels alone.
+        pitch = smoothed(tf.stop_gradient(pitch))
         log_pitch = tf.math.log(pitch / MIDDLE_HZ)[..., tf.newaxis]
         values = tf.concat([(mel - INPUT_MEAN) / INPUT_DEVIATION, log_pitch], axis=-1)
         values = self.input_convolution(values)
@@ -114,31 +124,83 @@ class Vocoder(keras.Model):
         values = self.output_norm(values)
 
         envelope = tf.matmul(mel - self._area, self._interpolation)
+        real, imaginary = self._harmonics(values, envelope, pitch)
+        noise = tf.exp(tf.minimum(envelope + self.noise_head(values) + NOISE_START, HIGHEST_LOG_MAGNITUDE))
+        level = mel + self.gain_head(values)
+        gains = tf.clip_by_value(self.time_head(values), -LARGEST_LEVEL_CHANGE, LARGEST_LEVEL_CHANGE)
+        gains = tf.exp(tf.matmul(gains, self._time_interpolation))
+
+        copies = noise_phases.shape[0] // mel.shape[0]
+        real, imaginary, noise, level, gains = (
+            tf.tile(part, (copies, 1, 1)) if copies > 1 else part for part in (real, imaginary, noise, level, gains)
+        )
+        real += noise * tf.cos(2 * math.pi * noise_phases)
+        imaginary += noise * tf.sin(2 * math.pi * noise_phases)
+        factor = self._level_factor(real, imaginary, level)
+        return Spectrum(real * factor, imaginary * factor, logits, pitch, gains)
+
+    def _harmonics(self, values: Any, envelope: Any, pitch: Any) -> tuple[Any, Any]:
+        """Real and imaginary part of the harmonics (batch, frames, bins): each bin belongs to the nearest one."""
+        mel_spec = self.spec.mel
+        frame_seconds = mel_spec.hop_length / mel_spec.sample_rate
+        bin_hertz = mel_spec.sample_rate / mel_spec.n_fft
+        hertz = tf.range(self.spec.bins, dtype=tf.float32) * bin_hertz
+        harmonic = tf.maximum(tf.round(hertz / pitch[..., tf.newaxis]), 1.0)
+        distance = (hertz - harmonic * pitch[..., tf.newaxis]) / bin_hertz
+        # A harmonic whose frequency changes within the window has a wider and lower peak, and a phase that bends over it: the
+        # Fourier transform of a chirp under a Gaussian window.
+        bend = CHIRP_BINS / bin_hertz**2 * harmonic * pitch_slope(pitch, frame_seconds)[..., tf.newaxis]
+        spread = 1.0 + tf.square(bend)
+        lobe = LOBE_SHARPNESS * tf.square(distance) / spread
         # The mean magnitude of a band is spread over a peak for each harmonic.
-        peak = tf.math.log(pitch / (bin_hertz * LOBE_BINS))[..., tf.newaxis]
-        harmonic_level = envelope + peak + self.harmonic_head(values) - LOBE_SHARPNESS * tf.square(distance)
-        noise_level = envelope + self.noise_head(values) + NOISE_START
+        peak = tf.math.log(pitch / (bin_hertz * LOBE_BINS))[..., tf.newaxis] - 0.25 * tf.math.log(spread)
+        level = envelope + peak + self.harmonic_head(values) - lobe
         residual_real, residual_imaginary = tf.split(self.phase_head(values), 2, axis=-1)
         residual_real += 1.0
         scale = tf.math.rsqrt(tf.square(residual_real) + tf.square(residual_imaginary) + 1e-9)
         # Half a turn for every odd bin: phases are counted from the start of a frame, the harmonics' from its center. Whole
         # turns are taken off before the cosine, which loses digits with large angles.
-        own_turns = harmonic * turns[..., tf.newaxis] + 0.5 * tf.cast(tf.range(self.spec.bins) % 2, tf.float32)
-        angle = 2 * math.pi * (own_turns - tf.floor(own_turns))
+        turns = harmonic * phase_turns(pitch, frame_seconds)[..., tf.newaxis]
+        turns += 0.5 * tf.cast(tf.range(self.spec.bins) % 2, tf.float32)
+        angle = 2 * math.pi * (turns - tf.floor(turns)) + 0.5 * tf.atan(bend) - lobe * bend
         cosine, sine = tf.cos(angle), tf.sin(angle)
-        harmonic_magnitude = scale * tf.exp(tf.minimum(harmonic_level, HIGHEST_LOG_MAGNITUDE))
-        noise_magnitude = tf.exp(tf.minimum(noise_level, HIGHEST_LOG_MAGNITUDE))
-        noise_angle = 2 * math.pi * noise_phases
-        real = harmonic_magnitude * (cosine * residual_real - sine * residual_imaginary)
-        imaginary = harmonic_magnitude * (sine * residual_real + cosine * residual_imaginary)
-        real += noise_magnitude * tf.cos(noise_angle)
-        imaginary += noise_magnitude * tf.sin(noise_angle)
-        return Spectrum(real, imaginary, logits, pitch)
+        magnitude = scale * tf.exp(tf.minimum(level, HIGHEST_LOG_MAGNITUDE))
+        real = magnitude * (cosine * residual_real - sine * residual_imaginary)
+        imaginary = magnitude * (sine * residual_real + cosine * residual_imaginary)
+        return real, imaginary
+
+    def _level_factor(self, real: Any, imaginary: Any, level: Any) -> Any:
+        """What brings the bands of a spectrum to a log-mel, as a factor for each bin: (batch, frames, bins)."""
+        magnitude = tf.sqrt(tf.square(real) + tf.square(imaginary) + 1e-14)
+        log_factor = 0.0
+        for _ in range(LEVEL_ROUNDS):
+            bands = tf.matmul(magnitude * tf.exp(log_factor), self._filterbank)
+            change = level - tf.math.log(tf.maximum(bands, self.spec.mel.log_floor))
+            change = tf.clip_by_value(change, -LARGEST_LEVEL_CHANGE, LARGEST_LEVEL_CHANGE)
+            log_factor += tf.matmul(change, self._interpolation)
+        return tf.exp(log_factor)
 
     def samples(self, mel: Any, noise_phases: Any) -> Any:
         """Samples between the centers of the first and the last frame."""
-        spectrum = self(mel, noise_phases)
-        return inverse_stft(spectrum.real, spectrum.imaginary, self.spec.mel.n_fft, self.spec.mel.hop_length)
+        return self.waveform(self(mel, noise_phases))
+
+    def waveform(self, spectrum: Spectrum) -> Any:
+        """The samples of a spectrum: (batch, (frames - 1) * hop_length)."""
+        mel = self.spec.mel
+        return inverse_stft(spectrum.real, spectrum.imaginary, mel.n_fft, mel.hop_length, spectrum.gains)
+
+
+def smoothed(pitch: Any) -> Any:
+    """Mean of each frame's pitch (batch, frames) and its neighbors, which count half."""
+    padded = tf.concat([pitch[:, :1], pitch, pitch[:, -1:]], axis=1)
+    return 0.25 * padded[:, :-2] + 0.5 * pitch + 0.25 * padded[:, 2:]
+
+
+def pitch_slope(pitch: Any, frame_seconds: float) -> Any:
+    """Change of the pitch in Hz per second, 0 where it jumps: (batch, frames)."""
+    padded = tf.concat([pitch[:, :1], pitch, pitch[:, -1:]], axis=1)
+    change = padded[:, 2:] - padded[:, :-2]
+    return tf.where(tf.abs(change) < LARGEST_PITCH_STEP * pitch, change / (2 * frame_seconds), 0.0)
 
 
 def phase_turns(pitch: Any, frame_seconds: float) -> Any:

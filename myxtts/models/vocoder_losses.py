@@ -1,12 +1,17 @@
 """Spectral losses of the vocoder, each masked above the bandwidth of the recording.
 
-Log magnitudes and spectral convergence at several resolutions are those of Parallel WaveGAN (arXiv 1910.11480); the distance of
+Log magnitudes and their relative error at several resolutions are those of Parallel WaveGAN (arXiv 1910.11480); the distance of
 log-mels is HiFi-GAN's (arXiv 2010.05646). All compare magnitudes: phases differ between two recordings of the same sound.
+
+Each distance is an energy distance (arXiv 2008.01160): two copies of a crop are made that differ in their noise, and a part of
+the distance between them is subtracted from their mean distance to the recording. Without that, noise is an error at every place,
+and the vocoder learns to leave it out.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +28,8 @@ FLOOR = 1e-4
 """Under magnitudes, before their logarithm. Chosen; not measured."""
 PITCH_DEVIATION = 0.02
 """Of the target's bell over the classes of the pitch, in log frequency: a little more than one class."""
+LEAST_TOTAL = 0.1
+"""Under the sum of the magnitudes of a crop, which may be silent. Chosen; not measured."""
 GROSS_ERROR = 0.05
 """A pitch that is farther off, in log frequency, is an error: almost a semitone."""
 
@@ -32,8 +39,7 @@ class Losses(NamedTuple):
 
     mel: Any
     magnitude: Any
-    convergence: Any
-    amplitude: Any
+    relative: Any
     pitch: Any
     pitch_errors: Any
     """Fraction of the voiced frames whose pitch is wrong; not part of the loss."""
@@ -43,53 +49,66 @@ class Made(NamedTuple):
     """What the vocoder makes of a crop, next to the recording: samples between the centers of the first and last frame."""
 
     spectrum: Spectrum
-    target_real: Any
-    target_imaginary: Any
     samples: Any
-    """(crops, (frames - 1) * hop_length)."""
+    """(copies * crops, (frames - 1) * hop_length)."""
     target: Any
+    """(crops, (frames - 1) * hop_length)."""
 
 
 def copy_synthesis(vocoder: Vocoder, samples: Any, noise_phases: Any) -> Made:
-    """Crops (crops, samples) to mels and back."""
+    """Crops (crops, samples) to mels and back, once for each noise (copies * crops, frames, bins)."""
     spec = vocoder.spec.mel
-    real, imaginary = stft(samples, spec.n_fft, spec.hop_length)
-    spectrum = vocoder(log_mel(real, imaginary, spec), noise_phases)
-    made = inverse_stft(spectrum.real, spectrum.imaginary, spec.n_fft, spec.hop_length)
+    spectrum = vocoder(log_mel(*stft(samples, spec.n_fft, spec.hop_length), spec), noise_phases)
     half, length = spec.n_fft // 2, (spectrum.real.shape[1] - 1) * spec.hop_length
-    return Made(spectrum, real, imaginary, made, samples[:, half : half + length])
+    return Made(spectrum, vocoder.waveform(spectrum), samples[:, half : half + length])
 
 
-def spectral_losses(made: Made, mel: MelSpec, bandwidths: Any, pitch: Any) -> Losses:
-    """Distances between what was made and the recording.
+def spectral_losses(made: Made, mel: MelSpec, bandwidths: Any, pitch: Any, repulsion: float) -> Losses:
+    """Distances between what was made, two copies of each crop, and the recording.
 
     Args:
         bandwidths: (crops,) in Hz; nothing above counts.
         pitch: (crops, frames) in Hz, 0 where unvoiced.
+        repulsion: 1 is the energy distance, 0 the mean distance of the copies.
     """
     half = mel.n_fft // 2
-    inner, inner_target = made.samples[:, half:-half], made.target[:, half:-half]  # the ends lack overlapping frames
-    distance, convergence = 0.0, 0.0
+    everything = tf.concat([made.samples, made.target], axis=0)
+    inner = everything[:, half:-half]  # the ends lack overlapping frames
+    distance, relative = 0.0, 0.0
     for n_fft, hop_length in RESOLUTIONS:
         mask = bin_mask(bandwidths, n_fft, mel.sample_rate)
-        found = magnitude(*stft(inner, n_fft, hop_length), FLOOR)
-        wanted = magnitude(*stft(inner_target, n_fft, hop_length), FLOOR)
-        distance += masked_mean(tf.abs(tf.math.log(found) - tf.math.log(wanted)), mask)
-        error = tf.reduce_sum(mask * tf.square(found - wanted), [1, 2])
-        power = tf.reduce_sum(mask * tf.square(wanted), [1, 2])
-        convergence += tf.reduce_mean(tf.sqrt(error) / tf.sqrt(power + 1e-3))
-    mels = [log_mel(*stft(each, mel.n_fft, mel.hop_length), mel) for each in (made.samples, made.target)]
-    amplitude = tf.math.log(magnitude(made.spectrum.real, made.spectrum.imaginary, FLOOR))
-    wanted_amplitude = tf.math.log(magnitude(made.target_real, made.target_imaginary, FLOOR))
+        magnitudes = magnitude(*stft(inner, n_fft, hop_length), FLOOR)
+        distance += energy_distance(
+            tf.math.log(magnitudes), lambda values, mask=mask: masked_mean(values, mask), repulsion
+        )
+        total = tf.reduce_sum(mask * magnitudes[-made.target.shape[0] :], axis=(1, 2)) + LEAST_TOTAL
+
+        def of_total(values: Any, mask: Any = mask, total: Any = total) -> Any:
+            return tf.reduce_mean(tf.reduce_sum(mask * values, axis=(1, 2)) / total)
+
+        relative += energy_distance(magnitudes, of_total, repulsion)
+    mels = log_mel(*stft(everything, mel.n_fft, mel.hop_length), mel)
+    band = band_mask(bandwidths, mel)
     cross_entropy, errors = pitch_losses(made.spectrum.pitch_logits, made.spectrum.pitch, pitch)
     return Losses(
-        mel=masked_mean(tf.abs(mels[0] - mels[1]), band_mask(bandwidths, mel)),
+        mel=energy_distance(mels, lambda values: masked_mean(values, band), repulsion),
         magnitude=distance / len(RESOLUTIONS),
-        convergence=convergence / len(RESOLUTIONS),
-        amplitude=masked_mean(tf.abs(amplitude - wanted_amplitude), bin_mask(bandwidths, mel.n_fft, mel.sample_rate)),
+        relative=relative / len(RESOLUTIONS),
         pitch=cross_entropy,
         pitch_errors=errors,
     )
+
+
+def energy_distance(values: Any, mean: Callable[[Any], Any], repulsion: float) -> Any:
+    """Mean distance of two copies to the recording, minus half of `repulsion` times their distance to each other.
+
+    Args:
+        values: (3 * crops, …): the first copies, the second copies, the recordings.
+        mean: of absolute differences (crops, …).
+    """
+    first, second, wanted = tf.split(values, 3)
+    near = 0.5 * (mean(tf.abs(first - wanted)) + mean(tf.abs(second - wanted)))
+    return near - 0.5 * repulsion * mean(tf.abs(first - second))
 
 
 def pitch_losses(logits: Any, found: Any, pitch: Any) -> tuple[Any, Any]:
@@ -105,12 +124,12 @@ def pitch_losses(logits: Any, found: Any, pitch: Any) -> tuple[Any, Any]:
 
 
 def within_band(made: Made, bandwidths: Any, mel: MelSpec) -> tuple[Any, Any]:
-    """Samples that discriminators may compare, and the recording's: above its bandwidth, both are the recording.
+    """Samples of the first copies for discriminators, and the recording's: above its bandwidth, both are the recording.
 
     The difference of the two is transformed, cut above the bandwidth and transformed back, which costs two matrix products.
     """
     hop_length = mel.n_fft // 4
-    real, imaginary = stft(made.samples - made.target, mel.n_fft, hop_length)
+    real, imaginary = stft(made.samples[: made.target.shape[0]] - made.target, mel.n_fft, hop_length)
     mask = bin_mask(bandwidths, mel.n_fft, mel.sample_rate)
     kept = inverse_stft(mask * real, mask * imaginary, mel.n_fft, hop_length)
     half = mel.n_fft // 2

@@ -32,7 +32,7 @@ OPSETS = range(17, 24)
 IR_VERSIONS = range(8, 14)
 # fmt: off
 OPERATORS = frozenset((
-    "Abs", "Add", "ArgMax", "Cast", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather",
+    "Abs", "Add", "ArgMax", "Atan", "Cast", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Floor", "Gather",
     "GreaterOrEqual", "Identity", "IsNaN", "LessOrEqual", "Log", "Loop", "MatMul", "Max", "Min", "Mod", "Mul", "Neg",
     "Pad", "Pow", "Range", "Reciprocal", "ReduceMean", "ReduceSum", "Reshape", "Round", "Shape", "Sigmoid", "Sin",
     "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",

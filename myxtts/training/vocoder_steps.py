@@ -26,7 +26,7 @@ from myxtts.training.optimizer import UpdateRule, decay_mask, update_state
 from myxtts.training.state import TrainState
 
 METRICS = (
-    "loss", "mel", "magnitude", "convergence", "amplitude", "pitch", "pitch_errors", "discriminator", "adversarial", "features",
+    "loss", "mel", "magnitude", "relative", "pitch", "pitch_errors", "discriminator", "adversarial", "features",
     "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
 )  # fmt: skip
 LARGEST_INT16 = 32767.0
@@ -159,8 +159,7 @@ class VocoderSteps:
         return (
             config.mel_weight * losses.mel
             + config.magnitude_weight * losses.magnitude
-            + config.convergence_weight * losses.convergence
-            + config.amplitude_weight * losses.amplitude
+            + config.relative_weight * losses.relative
             + config.pitch_weight * losses.pitch
         )
 
@@ -190,14 +189,14 @@ class VocoderSteps:
     def _validation_step(self, batch: CropBatch) -> tf.Tensor:
         samples, noise = self._inputs(batch, tf.constant(VALIDATION_STEP, tf.int32))
         made = copy_synthesis(self.vocoder, samples, noise)
-        return tf.stack(spectral_losses(made, self.spec.mel, batch.bandwidths, batch.pitch))
+        return tf.stack(spectral_losses(made, self.spec.mel, batch.bandwidths, batch.pitch, self.config.repulsion))
 
     def _inputs(self, batch: CropBatch, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Samples with their gain, and the phases of the noise, which are a function of (seed, step)."""
+        """Samples with their gain, and the phases of two noises for each, which are a function of (seed, step)."""
         samples = tf.cast(batch.samples, tf.float32) / LARGEST_INT16
         peak = tf.maximum(tf.reduce_max(tf.abs(samples), axis=1), 1e-3)
         gains = tf.minimum(batch.gains, tf.maximum(HIGHEST_PEAK / peak, 1.0))
-        shape = (batch.pitch.shape[0], batch.pitch.shape[1], self.spec.bins)
+        shape = (2 * batch.pitch.shape[0], batch.pitch.shape[1], self.spec.bins)
         noise = tf.random.stateless_uniform(shape, tf.stack([tf.constant(self._seed, tf.int32), step]))
         return samples * gains[:, tf.newaxis], noise
 
@@ -206,7 +205,7 @@ class VocoderSteps:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
             made = copy_synthesis(self.vocoder, samples, noise)
-            losses = spectral_losses(made, self.spec.mel, bandwidths, pitch)
+            losses = spectral_losses(made, self.spec.mel, bandwidths, pitch, self.config.repulsion)
             objective = self.total(losses)
         return self._flat(tape.gradient(objective, self.state.weights)), tf.stack(losses)
 
@@ -215,7 +214,7 @@ class VocoderSteps:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
             made = copy_synthesis(self.vocoder, samples, noise)
-            losses = spectral_losses(made, self.spec.mel, bandwidths, pitch)
+            losses = spectral_losses(made, self.spec.mel, bandwidths, pitch, self.config.repulsion)
             judged, _ = within_band(made, bandwidths, self.spec.mel)
             objective = self.config.spectral_factor * self.total(losses) + tf.reduce_sum(judged * wish)
         return self._flat(tape.gradient(objective, self.state.weights)), tf.stack(losses)
@@ -224,7 +223,8 @@ class VocoderSteps:
         return self.state.layout.join(gradients)
 
     def _generated(self, samples, bandwidths, noise) -> tuple[tf.Tensor, tf.Tensor]:
-        return within_band(copy_synthesis(self.vocoder, samples, noise), bandwidths, self.spec.mel)
+        first = noise[: samples.shape[0]]
+        return within_band(copy_synthesis(self.vocoder, samples, first), bandwidths, self.spec.mel)
 
     def _judged(self, name: str, made: Any, target: Any, has_clips: Any) -> tuple[Any, Any, Any]:
         """Train one discriminator by the hinge loss, then ask it: gradient with respect to `made`, its losses, all finite."""

@@ -8,7 +8,7 @@ from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec, pitch_classes
 from myxtts.models.stft import inverse_stft, stft
-from myxtts.models.vocoder import Vocoder, phase_turns
+from myxtts.models.vocoder import Spectrum, Vocoder, phase_turns, pitch_slope
 from myxtts.models.vocoder_losses import Made, copy_synthesis, log_mel, spectral_losses, within_band
 from myxtts.synthesis.vocoder import noise_phases, open_vocoder_file
 
@@ -71,23 +71,49 @@ def test_the_onnx_graph_gives_the_samples_of_the_network(vocoder, weights, tmp_p
 
 
 def made_of(samples, target):
-    part = stft(samples, MEL.n_fft, MEL.hop_length)
     zeros = tf.zeros((1, 1, len(pitch_classes())))
-    from myxtts.models.vocoder import Spectrum
+    spectrum = Spectrum(*stft(samples, MEL.n_fft, MEL.hop_length), zeros, tf.ones((1, 1)), tf.ones((1, 1, 1)))
+    return Made(spectrum, tf.concat([samples, samples], axis=0), target)
 
-    return Made(Spectrum(*part, zeros, tf.ones((1, 1))), *stft(target, MEL.n_fft, MEL.hop_length), samples, target)
+
+def losses_of(samples, target, bandwidth, repulsion=0.5):
+    return spectral_losses(made_of(samples, target), MEL, tf.constant([bandwidth]), tf.zeros((1, 1)), repulsion)
 
 
 def test_nothing_above_the_bandwidth_counts():
     low, high = tone(300)[None, :13440], tone(9000)[None, :13440]
-    pitch = tf.zeros((1, 1))
-    same = spectral_losses(made_of(tf.constant(low + high), tf.constant(low)), MEL, tf.constant([5000.0]), pitch)
-    other = spectral_losses(made_of(tf.constant(low + high), tf.constant(low)), MEL, tf.constant([12000.0]), pitch)
-    assert same.convergence < 0.02 < other.convergence
+    same = losses_of(tf.constant(low + high), tf.constant(low), 5000.0)
+    other = losses_of(tf.constant(low + high), tf.constant(low), 12000.0)
+    assert same.relative < 0.02 < other.relative
     judged, target = within_band(made_of(tf.constant(low + high), tf.constant(low)), tf.constant([5000.0]), MEL)
     assert np.abs(judged - target)[:, 1000:-1000].max() < 0.003
     judged, target = within_band(made_of(tf.constant(low + high), tf.constant(low)), tf.constant([12000.0]), MEL)
     assert np.abs(judged - target)[:, 1000:-1000].max() > 0.25
+
+
+def test_noise_of_the_right_level_has_the_least_energy_distance():
+    rng = np.random.default_rng(0)
+    noise = [tf.constant(rng.normal(scale=0.1, size=(1, 13440)).astype(np.float32)) for _ in range(3)]
+
+    def loss(gain, repulsion):
+        made = made_of(noise[0] * gain, noise[2])._replace(samples=tf.concat([noise[0], noise[1]], axis=0) * gain)
+        return spectral_losses(made, MEL, tf.constant([12000.0]), tf.zeros((1, 1)), repulsion).relative
+
+    assert loss(1.0, 1.0) < min(loss(0.5, 1.0), loss(2.0, 1.0))
+    assert loss(1.0, 1.0) - loss(0.85, 1.0) < loss(1.0, 0.0) - loss(0.85, 0.0)  # without it, less noise is better
+
+
+def test_a_jump_of_the_pitch_has_no_slope():
+    pitch = tf.constant([[100.0, 102.0, 104.0, 200.0, 200.0]])
+    np.testing.assert_allclose(pitch_slope(pitch, 0.016)[0], [62.5, 125.0, 0.0, 0.0, 0.0], rtol=1e-5)
+
+
+def test_the_bands_have_the_level_of_the_mel(vocoder):
+    mel = mel_numpy(sum(tone(150 * n) / n for n in range(1, 20)).astype(np.float32), MEL)[None]
+    spectrum = vocoder(tf.constant(mel), tf.random.uniform((2, mel.shape[1], SPEC.bins), seed=1))
+    gained = mel + vocoder.gain_head(tf.zeros((1, 1, SPEC.channels)))
+    found = log_mel(spectrum.real, spectrum.imaginary, MEL)
+    assert np.abs(found - gained).mean() < 0.3
 
 
 def test_a_crop_and_its_copy_have_the_same_length(vocoder):
