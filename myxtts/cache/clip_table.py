@@ -25,6 +25,8 @@ class ClipTable:
     symbols: SymbolTable
     front_end_kind: str
     speakers: tuple[str, ...]
+    speaker_corpora: tuple[str, ...]
+    """The corpus of each speaker where several are joined; empty if there is only one."""
     languages: tuple[str, ...]
     num_clips: int
     ids: Sequence[str]

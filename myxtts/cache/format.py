@@ -65,7 +65,7 @@ COLD_COLUMNS = {
 FIRST_COLD_COLUMN = next(iter(COLD_COLUMNS))
 COLUMN_TYPES = {name: dtype.str for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items()}
 """The columns of an index file in their order, as a header names them."""
-_ADDED_FIELDS = {"columns": COLUMN_TYPES, "license": "", "attribution": ""}
+_ADDED_FIELDS = {"columns": COLUMN_TYPES, "license": "", "attribution": "", "speaker_corpora": []}
 """Header fields that caches of 0.1.0 lack, with what they mean there."""
 
 
@@ -184,6 +184,11 @@ class Cache(PreparedTable):
     def validation_folder(self) -> str | None:
         """The folder that the validation clips come from; None: they are held out of `data_folder`."""
         return self.header["settings"]["validation_folder"]
+
+    @property
+    def speaker_corpora(self) -> tuple[str, ...]:
+        """The corpus of each speaker in a joint cache; empty if there is only one corpus."""
+        return tuple(self.header["speaker_corpora"])
 
     @property
     def content_id(self) -> str:

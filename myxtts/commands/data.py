@@ -20,6 +20,7 @@ from myxtts.runtime.console import print_line
 from myxtts.runtime.progress import open_progress
 
 if TYPE_CHECKING:
+    from myxtts.cache.verify import VerifyReport
     from myxtts.corpus.corpus_writer import CorpusSummary
 
 EXIT_DAMAGED = 1
@@ -193,10 +194,14 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
-    from myxtts.cache.verify import find_cache, verify_and_fix_cache
+    from myxtts.cache.prepare import is_joint
+    from myxtts.cache.verify import find_cache, verify_and_fix_cache, verify_joint_cache
 
     config = config_of(arguments).data
     with open_progress() as progress:
+        if is_joint(config):
+            reports = verify_joint_cache(config, arguments.fix, progress=progress, announce=progress.announce)
+            return max(_print_verified(report) for report in reports)
         location = find_cache(config, progress=progress, announce=progress.announce)
         report = verify_and_fix_cache(
             location.folder,
@@ -206,6 +211,11 @@ def run_verify(arguments: argparse.Namespace) -> int:
             progress=progress,
             announce=progress.announce,
         )
+    return _print_verified(report)
+
+
+def _print_verified(report: VerifyReport) -> int:
+    """Print what was found and repaired; returns the exit code."""
     for problem in report.problems:
         print_line(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
