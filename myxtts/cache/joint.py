@@ -7,6 +7,7 @@ their names; where two corpora have the same one, it begins with the name of its
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -44,8 +45,12 @@ def join_caches(
     config: DataConfig,
     progress: Progress,
     announce: Callable[[str], None],
+    with_sound: bool = False,
 ) -> Cache:
-    """The joint cache in `folder`, written if it is missing or no longer that of its parts. The caller holds its lock."""
+    """The joint cache in `folder`, written if it is missing or no longer that of its parts. The caller holds its lock.
+
+    `with_sound`: with the samples and the pitch of every clip, which all parts were prepared with.
+    """
     first, held_out_speakers = parts[0].cache, config.held_out_speakers
     for part in parts[1:]:
         if part.cache.mel != first.mel or part.cache.front_end_kind != first.front_end_kind:
@@ -62,12 +67,12 @@ def join_caches(
     before: Mapping[str, Any] = {"generation": 0, "symbols": SymbolTable().to_list(), "languages": []}
     try:
         before = read_header(folder)
-        if before["settings"] == settings:
+        if before["settings"] == settings and (before["samples_file"] or not with_sound):
             return open_cache(folder)
     except CacheError:
         pass  # none yet, or damaged: the parts hold everything
     try:
-        _write(folder, _joined_names(parts, chosen), settings, config, before, progress)
+        _write(folder, _joined_names(parts, chosen), settings, config, before, progress, with_sound)
     except OSError as error:
         raise write_error(folder, error) from None
     return open_cache(folder)
@@ -145,6 +150,7 @@ def _write(
     config: DataConfig,
     before: Mapping[str, Any],
     progress: Progress,
+    with_sound: bool,
 ) -> None:
     """Copy the clips of all parts into new files, and publish them."""
     generation = before["generation"] + 1
@@ -155,34 +161,40 @@ def _write(
     kept = [language for language in before["languages"] if language in present]
     languages = [*kept, *sorted(present.difference(kept))]
     speakers = [name for part in parts for name in part.speakers.values()]
-    data = {
-        "frames_file": f"frames-{generation}.f32",
-        "tokens_file": f"tokens-{generation}.i32",
-        "rows": 1,
-        "tokens": 1,
-    }
     columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMN_TYPES if name not in ("id_ends", "text_ends")}
-    counter = _ClipCounter(progress, sum(len(part.clips) for part in parts))
-    with (
-        (folder / data["frames_file"]).open("wb", buffering=1 << 20) as frames_file,
-        (folder / data["tokens_file"]).open("wb", buffering=1 << 20) as tokens_file,
-    ):
-        frames_file.write(bytes(4 * parts[0].cache.mel.n_mels))
-        tokens_file.write(bytes(4))
+    report = _Reporter(progress, sum(len(part.clips) for part in parts))
+    with contextlib.ExitStack() as stack:
+        zero_frame = np.zeros((1, parts[0].cache.mel.n_mels), "<f4")
+        kinds = [
+            _DataKind("frames_file", "rows", "frame_starts", "frame_counts", f"frames-{generation}.f32", zero_frame)
+        ]
+        kinds += [
+            _DataKind("tokens_file", "tokens", "token_starts", "token_counts", f"tokens-{generation}.i32", _ZERO_TOKEN)
+        ]
+        if with_sound:
+            name = f"samples-{generation}.i16"
+            kinds += [_DataKind("samples_file", "samples", "sample_starts", "sample_counts", name, _ZERO_SAMPLE)]
+            kinds += [
+                _DataKind(
+                    "pitch_file", "pitches", "pitch_starts", "frame_counts", f"pitch-{generation}.f32", _ZERO_PITCH
+                )
+            ]
+        files = [stack.enter_context((folder / kind.file).open("wb", buffering=1 << 20)) for kind in kinds]
+        sizes = dict.fromkeys((kind.size for kind in kinds), 1)
+        for kind, file in zip(kinds, files, strict=True):
+            file.write(kind.zero.data)
         for part in parts:
             token_ids = np.array([symbols.id_of[symbol] for symbol in part.cache.symbols.to_list()], "<i4")
-            checksums = _copy_clips(part, token_ids, frames_file, tokens_file, counter)
             own = {name: column[part.clips] for name, column in part.cache.columns().items() if name in columns}
-            own["checksums"] = checksums
+            if not with_sound:
+                own |= {name: np.zeros(len(part.clips)) for name in SOUND_COLUMNS}
+            own["checksums"] = _copy_clips(part, token_ids, files, report)
             own["speaker_numbers"] = _renumbered(own["speaker_numbers"], part.cache.speakers, part.speakers, speakers)
             own["language_numbers"] = _renumbered(own["language_numbers"], part.cache.languages, {}, languages)
-            for start, count, size in (
-                ("frame_starts", "frame_counts", "rows"),
-                ("token_starts", "token_counts", "tokens"),
-            ):
-                counts = own[count].astype(np.int64)
-                own[start] = data[size] + np.cumsum(counts) - counts
-                data[size] += int(counts.sum())
+            for kind in kinds:
+                counts = own[kind.count].astype(np.int64)
+                own[kind.start] = sizes[kind.size] + np.cumsum(counts) - counts
+                sizes[kind.size] += int(counts.sum())
             for name, column in own.items():
                 columns[name].append(column)
     tables = {
@@ -195,15 +207,35 @@ def _write(
         "config": asdict(config),
         "license": _joint_license(parts),
         "attribution": _joint_attribution(parts),
-        **data,
+        **NO_SOUND,
+        **{kind.field: kind.file for kind in kinds},
+        **sizes,
     }
     ids = [name for part in parts for name in part.ids]
     texts = [part.cache.texts[clip] for part in parts for clip in part.clips.tolist()]
     publish(folder, settings, {name: np.concatenate(each) for name, each in columns.items()}, ids, texts, tables)
 
 
+@dataclass(frozen=True)
+class _DataKind:
+    """A data file: the header's fields for its name and size, the columns that point into it, its name, its element 0."""
+
+    field: str
+    size: str
+    start: str
+    count: str
+    file: str
+    zero: np.ndarray
+
+
+_ZERO_TOKEN, _ZERO_SAMPLE, _ZERO_PITCH = np.zeros(1, "<i4"), np.zeros(1, "<i2"), np.zeros(1, "<f4")
+SOUND_COLUMNS = ("sample_starts", "sample_counts", "pitch_starts", "sound_checksums")
+NO_SOUND = {"samples_file": "", "pitch_file": "", "samples": 0, "pitches": 0}
+"""Header fields of a cache without the sound of its clips."""
+
+
 @dataclass
-class _ClipCounter:
+class _Reporter:
     """Reports every `PROGRESS_CLIPS` clips."""
 
     progress: Progress
@@ -216,17 +248,20 @@ class _ClipCounter:
             self.progress(STAGE, self.done, self.total)
 
 
-def _copy_clips(
-    part: _Joined, token_ids: np.ndarray, frames_file: BinaryIO, tokens_file: BinaryIO, counter: _ClipCounter
-) -> np.ndarray:
-    """Append frames and renumbered tokens of the clips of a part; returns their checksums, uint32 (clips,)."""
-    checksums = np.zeros(len(part.clips), "<u4")
+def _copy_clips(part: _Joined, token_ids: np.ndarray, files: Sequence[BinaryIO], report: _Reporter) -> np.ndarray:
+    """Append the clips of a part to the files of frames, tokens and, if there are four, samples and pitch.
+
+    Returns:
+        The checksums of frames and renumbered tokens, uint32 (clips,).
+    """
+    cache, checksums = part.cache, np.zeros(len(part.clips), "<u4")
     for index, clip in enumerate(part.clips.tolist()):
-        frames, tokens = part.cache.clip_frames(clip), token_ids[part.cache.clip_tokens(clip)]
+        frames, tokens = cache.clip_frames(clip), token_ids[cache.clip_tokens(clip)]
         checksums[index] = record_checksum(frames, tokens)
-        frames_file.write(np.ascontiguousarray(frames, "<f4").data)
-        tokens_file.write(tokens.data)
-        counter.count()
+        sound = (cache.clip_samples(clip), cache.clip_pitch(clip)) if len(files) > 2 else ()
+        for file, data in zip(files, (frames, tokens, *sound), strict=True):
+            file.write(np.ascontiguousarray(data).data)
+        report.count()
     return checksums
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.audio.pitch import load_pyworld
 from myxtts.cache.format import Cache, fingerprint_of
 from myxtts.cache.joint import Part, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache
@@ -58,6 +59,7 @@ def prepare_cache(
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
     retry: bool = False,
+    with_sound: bool = False,
 ) -> Cache:
     """Bring the cache of a corpus up to date, and open it; `Cache.report` says what was done.
 
@@ -69,11 +71,15 @@ def prepare_cache(
         announce: called with lines for the user: guesses about the corpus, the disk estimate, which process is waited for.
         workers: processes; by default `data.num_workers`.
         retry: try clips again that an earlier run rejected.
+        with_sound: also prepare the samples and the pitch of every clip (`Cache.clip_samples`, `clip_pitch`); clips that were
+            prepared without them are decoded once more.
 
     A `KeyboardInterrupt` leaves what is done in the journal, for the next run. A cache that another user made next to recordings
     that cannot be written is used as it is while it is up to date.
     """
-    run = _Run(progress or ignore_progress, announce or ignore_line, workers, retry)
+    run = _Run(progress or ignore_progress, announce or ignore_line, workers, retry, with_sound)
+    if with_sound:
+        load_pyworld()
     if folder is None and is_joint(data):
         return _prepare_joint(data, run)
     data = with_prepared_language(data, folder, run.announce)
@@ -108,6 +114,7 @@ class _Run:
     announce: Callable[[str], None]
     workers: int | None
     retry: bool
+    with_sound: bool
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,7 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
     rejections = tuple(rejection for report in reports for rejection in report.rejections)
     rejected_path = location.folder / REJECTED_NAME
     with cache_lock(location.folder, run.announce):
-        joint = join_caches(location.folder, prepared, data, run.progress, run.announce)
+        joint = join_caches(location.folder, prepared, data, run.progress, run.announce, run.with_sound)
         write_rejected_csv(rejected_path, rejections)
     outcome = join_outcomes([report.outcome for report in reports])
     report = PrepareReport(
@@ -189,17 +196,17 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
 def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEnd, run: _Run) -> Cache:
     """Bring the cache of one corpus up to date, and open it."""
     started = time.monotonic()
-    progress, announce, workers, retry = run.progress, run.announce, run.workers, run.retry
+    progress, announce, retry, with_sound = run.progress, run.announce, run.retry, run.with_sound
     corpus = read_corpus(data, folder)
     _announce_all(corpus.notices, announce)
     shared = None if retry else locate_shared_cache(data, corpus, front_end)
-    if shared is not None and (found := unchanged_cache(shared)) is not None:
+    if shared is not None and (found := unchanged_cache(shared, with_sound)) is not None:
         cache, outcome = found
         return _with_report(cache, shared, outcome, _rejections(shared, outcome), started)
-    with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
+    with WorkerPool(worker_setup(data, front_end), worker_count(data, run.workers)) as pool:
         location = locate_cache(data, corpus, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
-            cache, outcome = update_cache(data, location, pool, progress, announce, retry)
+            cache, outcome = update_cache(data, location, pool, progress, announce, retry, with_sound)
             rejections, rejected_path = _rejections(location, outcome), location.folder / REJECTED_NAME
             write_rejected_csv(rejected_path, rejections)
     if cache is None:

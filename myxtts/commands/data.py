@@ -169,6 +169,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         f"{int(cache.is_validation.sum())} held out, in {report.elapsed_seconds:.1f} s"
     )
     print_line(describe_sound(cache, config, report.recorded_rates))
+    print_line(cache.describe_quality())
     print_line(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         print_line(f"{outcome.recovered} of them were finished by an earlier, interrupted run")
@@ -216,6 +217,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def _print_verified(report: VerifyReport) -> int:
     """Print what was found and repaired; returns the exit code."""
+    from myxtts.cache.format import open_cache
+
     for problem in report.problems:
         print_line(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:
@@ -227,6 +230,7 @@ def _print_verified(report: VerifyReport) -> int:
             "from there"
         )
     if report.is_clean:
+        print_line(open_cache(report.folder).describe_quality())
         print_line(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
     if report.is_repaired and report.prepared is not None:

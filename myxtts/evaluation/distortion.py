@@ -8,16 +8,14 @@ in which both are voiced.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 
 from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.audio.pitch import track_pitch
 from myxtts.evaluation.comparable import comparable_clip
 from myxtts.evaluation.estimates import Ratio
-from myxtts.evaluation.packages import removed_modules
 
 CEPSTRA = 13
 """Coefficients 1 to 13 are compared; coefficient 0 is the level."""
@@ -48,7 +46,9 @@ def compare_with_recording(
     if "mcd" in metrics:
         ratios["mcd"] = Ratio(float(distances[tuple(path.T)].sum()), len(path))
     if "log_f0_rmse" in metrics:
-        squares = log_f0_squares(track_f0(spoken, mel), track_f0(recorded, mel), path)
+        squares = log_f0_squares(
+            *(track_pitch(one, mel, LOWEST_F0_HZ, HIGHEST_F0_HZ) for one in (spoken, recorded)), path
+        )
         if len(squares):
             ratios["log_f0_rmse"] = Ratio(float(squares.sum()), len(squares))
     return ratios
@@ -72,28 +72,6 @@ def align(distances: np.ndarray) -> np.ndarray:
 
     _, path = dtw(C=distances)
     return path[::-1]
-
-
-def track_f0(samples: np.ndarray, mel: MelSpec) -> np.ndarray:
-    """Pitch in Hz, float64 (frames,), one value per mel frame; 0 where a frame is unvoiced.
-
-    DIO with StoneMask of WORLD (Morise et al., 2016): 0.003 s of CPU time per second of speech; pYIN of librosa takes 0.075 s,
-    WORLD's Harvest 0.12 s.
-    """
-    pyworld = _load_pyworld()
-    signal = np.asarray(samples, np.float64)
-    period_ms = 1000.0 * mel.hop_length / mel.sample_rate
-    rough, times = pyworld.dio(
-        signal, mel.sample_rate, f0_floor=LOWEST_F0_HZ, f0_ceil=HIGHEST_F0_HZ, frame_period=period_ms
-    )
-    return pyworld.stonemask(signal, rough, times, mel.sample_rate)
-
-
-@functools.cache
-def _load_pyworld() -> Any:
-    with removed_modules():
-        import pyworld
-    return pyworld
 
 
 def log_f0_squares(spoken_f0: np.ndarray, recorded_f0: np.ndarray, path: np.ndarray) -> np.ndarray:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from myxtts.audio.files import resample
-from myxtts.evaluation.packages import check_packages, removed_modules
+from myxtts.evaluation.packages import check_packages
+from myxtts.runtime.startup import removed_modules
 
 ENCODER_RATE = 16000
 SHORTEST_SPEECH = 1600

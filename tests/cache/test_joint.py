@@ -56,6 +56,21 @@ def test_every_clip_keeps_its_frames_and_symbols(corpora):
             assert joint.texts[other] == alone.texts[clip]
 
 
+def test_bandwidth_noise_and_sound_belong_to_the_clips(corpora):
+    joint = prepare_cache(joint_config(corpora), with_sound=True)
+    alone = prepare_cache(tiny_config(sample_rate=16000), corpora / "persian")
+    clip, other = clip_by_id(alone, "d"), clip_by_id(joint, "d")
+    assert (joint.bandwidths[other], joint.snrs[other]) == (alone.bandwidths[clip], alone.snrs[clip])
+    np.testing.assert_array_equal(joint.clip_samples(other), alone.clip_samples(clip))
+    np.testing.assert_array_equal(joint.clip_pitch(other), alone.clip_pitch(clip))
+    assert all(report.is_clean for report in verify_joint_cache(joint_config(corpora)))
+
+
+def test_a_joint_cache_without_sound_gets_it_when_it_is_wanted(corpora):
+    assert not prepare_cache(joint_config(corpora)).sample_counts.any()
+    assert prepare_cache(joint_config(corpora), with_sound=True).sample_counts.all()
+
+
 def test_only_speakers_of_the_same_name_get_that_of_their_corpus(corpora):
     joint = prepare_cache(joint_config(corpora))
     assert joint.speakers == ("english/ann", "bob", "persian/ann", "sara")

@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.packages import METRIC_NAMES, check_packages, removed_modules
+from myxtts.evaluation.packages import METRIC_NAMES, check_packages
 from myxtts.evaluation.report import LABELS
+from myxtts.runtime.startup import removed_modules
 
 
 def test_every_missing_package_is_named_once_with_the_line_that_installs_it(monkeypatch):
