@@ -52,6 +52,16 @@ class ClipTable:
     attribution: str
     """Text of the corpus's attribution file."""
 
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """float32 (clips,): the highest frequency (Hz) that each recording contains; 0: not measured."""
+        return np.zeros(len(self.frame_counts), np.float32)
+
+    @property
+    def snrs(self) -> np.ndarray:
+        """float32 (clips,): level of the speech above the pauses (dB); only measured where `bandwidths` is not 0."""
+        return np.zeros(len(self.frame_counts), np.float32)
+
     def clip_frames(self, clip: int) -> np.ndarray:
         """Log-mel of one clip, (frames, n_mels)."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ from myxtts.corpus.corpus import SAME_ID_PREFIX, license_name
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
-from myxtts.models.xtts import XTTS
+from myxtts.models.xtts import HEADS_PREFIX, XTTS
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description
 from myxtts.text.tokenizer import build_front_end
@@ -120,6 +120,7 @@ def export_voice(
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
     licence_text = facts["licence"]
     facts["licence"] = license_name(licence_text, facts["attribution"])
+    facts["model"] = ModelSpec.from_dict(facts["model"]).without_heads.to_dict()
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     if "training_split" in facts:  # checkpoints of 0.1.0 have none
         facts["training_split"] = TrainingSplit(**facts["training_split"])
@@ -127,6 +128,7 @@ def export_voice(
         **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )
     weights = checkpoint.named_weights(prefers_ema=True)
+    weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
     vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
     spec = ModelSpec.from_dict(facts["model"])
     if spec.has_speakers and vectors is None:
