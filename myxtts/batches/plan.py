@@ -49,6 +49,8 @@ __all__ = [
     "with_clips",
 ]
 
+MOST_COPIES = 4.0
+"""Mean copies of a clip in an epoch: six seconds of a speaker would be used 36 times in the base voice. Chosen; not measured."""
 PLAN_KINDS = ("fixed", "buckets", "packed", "dynamic")
 LONG_TEXT = "longer than max_text_length"
 LONG_CLIP = "longer than max_mel_frames"
@@ -138,7 +140,8 @@ def copies_per_epoch(table: ClipTable, clips: np.ndarray, data: DataConfig) -> n
     """Mean copies of each clip in an epoch: float64 (clips,); None: every clip once.
 
     A speaker with m minutes gets the fraction of an epoch that is proportional to weight · m^balance, where the weight is that of
-    the speaker's corpus. An epoch stays as long as the recordings are.
+    the speaker's corpus. An epoch stays as long as the recordings are, but for speakers of a few seconds, whose clips are used at
+    most `MOST_COPIES` times.
     """
     weights = {corpus_name(corpus): corpus.weight for corpus in data.corpora}
     if data.balance == 1 and all(weight == 1 for weight in weights.values()):
@@ -148,7 +151,7 @@ def copies_per_epoch(table: ClipTable, clips: np.ndarray, data: DataConfig) -> n
     of_speakers = np.array([weights[corpus] for corpus in table.speaker_corpora] or np.ones(len(table.speakers)))
     wanted = np.where(minutes > 0, of_speakers * np.maximum(minutes, 1e-9) ** data.balance, 0.0)
     copies = wanted / np.maximum(minutes, 1e-9) * minutes.sum() / wanted.sum()
-    return copies[speakers]
+    return np.minimum(copies, MOST_COPIES)[speakers]
 
 
 def plan_kind(data: DataConfig) -> str:

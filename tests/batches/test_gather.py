@@ -109,13 +109,14 @@ def test_indices_beyond_32_bits_stay_whole():
     assert (runs.frame_runs.dtype, runs.token_runs.dtype) == (np.int64, np.int32)
 
 
-def measured(bandwidths, snrs=None):
+def measured(bandwidths, snrs=None, speakers=None):
     count = len(bandwidths)
     snrs = np.full(count, 60.0) if snrs is None else snrs
     return SimpleNamespace(
         bandwidths=np.array(bandwidths, np.float32),
         snrs=np.array(snrs),
         frame_counts=np.full(count, 100),
+        speaker_numbers=np.arange(count) if speakers is None else np.array(speakers),
         is_validation=np.zeros(count, bool),
         mel=MelSpec(16000),
     )
@@ -141,3 +142,8 @@ def test_without_bandwidth_awareness_all_bands_count():
 def test_noise_is_0_for_clean_and_unmeasured_recordings():
     noise = clip_quality(measured([8000, 8000, 0], [50.0, 15.0, 0.0]), bandwidth_aware=True).noise
     assert noise.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_the_noise_of_a_clip_is_that_of_its_speakers_clearest_clips():
+    noise = clip_quality(measured([8000] * 4, [10.0, 40.0, 40.0, 15.0], [0, 0, 0, 1]), bandwidth_aware=True).noise
+    assert noise.tolist() == [0.0, 0.0, 0.0, 1.0]

@@ -184,10 +184,15 @@ def copies_of_speakers(table, data):
 
 
 def test_a_speaker_gets_the_root_of_the_minutes_and_the_epoch_stays_as_long():
-    table = Minutes(np.repeat([0, 1], [100, 1]), ("long", "short"))
+    table = Minutes(np.repeat([0, 1], [36, 4]), ("long", "short"))
     long, short = copies_of_speakers(table, DataConfig(balance=0.5))
-    assert long / short == pytest.approx(10)
-    assert long + short == pytest.approx(101)
+    assert long / short == pytest.approx(3)
+    assert long + short == pytest.approx(40)
+
+
+def test_a_clip_of_a_short_speaker_is_not_repeated_too_often():
+    table = Minutes(np.repeat([0, 1], [400, 1]), ("long", "short"))
+    assert copies_of_speakers(table, DataConfig(balance=0.5))[1] == 4.0
 
 
 def test_the_weight_of_a_corpus_multiplies_the_share_of_its_speakers():
