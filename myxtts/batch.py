@@ -37,6 +37,10 @@ class Batch(NamedTuple):
     """int32 (rows, slots): index of each clip's speaker."""
     languages: Any
     """int32 (rows, slots): index of each clip's language."""
+    bands: Any
+    """int32 (rows, slots): mel bands that each clip's recording really contains, from the lowest; 0 for an empty slot."""
+    noise: Any
+    """float32 (rows, slots): 0 for a clean recording, 1 for a noisy one."""
     references: Any
     """float32 (rows, slots, reference_frames, n_mels): part of *another* clip of the same speaker, repeated if too short."""
 
@@ -68,6 +72,8 @@ class BatchShape:
             clips=slot,
             speakers=slot,
             languages=slot,
+            bands=slot,
+            noise=tf.TensorSpec((self.rows, self.slots), tf.float32),
             references=tf.TensorSpec((self.rows, self.slots, self.reference_frames, self.n_mels), tf.float32),
         )
 

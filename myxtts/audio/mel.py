@@ -189,6 +189,12 @@ def mel_filterbank(spec: MelSpec) -> np.ndarray:
     return _read_only(triangles * (2.0 / (high - low)))
 
 
+def bands_below(hertz: np.ndarray, spec: MelSpec) -> np.ndarray:
+    """How many bands lie below each frequency (Hz) with their upper edge: int32, as many as there are frequencies."""
+    edges_hz = mel_to_hz(np.linspace(hz_to_mel(spec.f_min), hz_to_mel(spec.f_max), spec.n_mels + 2))
+    return np.searchsorted(edges_hz[2:], hertz, side="right").astype(np.int32)
+
+
 @functools.lru_cache(maxsize=8)
 def _filter_blocks(spec: MelSpec) -> list[tuple[slice, slice, np.ndarray]]:
     """The filterbank in `FILTER_BLOCKS` parts: bands, the bins that they look at, and the weights (bins, bands)."""

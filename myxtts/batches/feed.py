@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch
-from myxtts.batches.gather import ReferenceChooser, batch_runs
+from myxtts.batches.gather import ClipQuality, ReferenceChooser, batch_runs, clip_quality
 from myxtts.batches.loader import (
     HostBatches,
     LoaderOptions,
@@ -200,7 +200,8 @@ def open_reader(
     references = None
     if plan.shapes[0].reference_frames:
         references = ReferenceChooser(table, reference_clips, plan.seed)
-    return SegmentReader(table, plan, config, tables, references, python_frames)
+    quality = clip_quality(table, config.bandwidth_aware)
+    return SegmentReader(table, plan, config, tables, references, quality, python_frames)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +217,7 @@ class SegmentReader:
     config: DataConfig
     tables: Tables
     references: ReferenceChooser | None
+    quality: ClipQuality
     python_frames: PythonFrames | None
 
     def without_corpus(self) -> SegmentReader:
@@ -236,6 +238,7 @@ class SegmentReader:
             gap_frames=plan.row_size.gap_frames,
             gap_tokens=plan.row_size.gap_tokens,
             references=self.references,
+            quality=self.quality,
             is_static=is_static,
             part=part,
         )

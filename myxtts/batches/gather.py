@@ -13,9 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from myxtts.audio.mel import bands_below
 from myxtts.batch import NO_CLIP, BatchShape
 from myxtts.batches.order import random_bits
 from myxtts.cache.clip_table import ClipTable
+
+COVERED_FRACTION = 0.05
+"""Of the training frames, that must contain a band before it is masked elsewhere. Chosen; not measured."""
+SPEAKER_SNR_QUANTILE = 0.9
+CLEAN_SNR_DB, NOISY_RANGE_DB = 40.0, 25.0
+"""A recording with this much above its pauses is clean; with so much less it is noisy. Chosen; not measured."""
 
 
 class BatchRuns(NamedTuple):
@@ -35,6 +42,50 @@ class BatchRuns(NamedTuple):
     clips: np.ndarray
     speakers: np.ndarray
     languages: np.ndarray
+    bands: np.ndarray
+    noise: np.ndarray
+    """float32, all others int32."""
+
+
+class ClipQuality(NamedTuple):
+    """What the recordings of a table can teach, one value per clip."""
+
+    bands: np.ndarray
+    """int32 (clips,): mel bands that the recording really contains, from the lowest."""
+    noise: np.ndarray
+    """float32 (clips,): 0 clean, 1 noisy."""
+
+
+def clip_quality(table: ClipTable, bandwidth_aware: bool) -> ClipQuality:
+    """The quality of every clip; recordings that were not measured count as whole and clean.
+
+    Bands that fewer than `COVERED_FRACTION` of the training frames contain are not masked in any clip that reaches the others:
+    nothing could teach them, so the voice learns that they are empty.
+    """
+    n_mels, is_measured = table.mel.n_mels, np.asarray(table.bandwidths) > 0
+    snrs = _snrs_of_speakers(table.snrs, table.speaker_numbers, is_measured)
+    noise = np.where(is_measured, np.clip((CLEAN_SNR_DB - snrs) / NOISY_RANGE_DB, 0.0, 1.0), 0.0).astype(np.float32)
+    bands = np.full(len(is_measured), n_mels, np.int32)
+    if bandwidth_aware and is_measured.any():
+        bands = np.where(is_measured, bands_below(table.bandwidths, table.mel), n_mels).astype(np.int32)
+        frames = np.where(table.is_validation, 0, table.frame_counts).astype(np.float64)
+        covered = 1 - np.cumsum(np.bincount(bands, frames, minlength=n_mels + 1)[:n_mels]) / max(frames.sum(), 1.0)
+        top = int((covered >= COVERED_FRACTION).sum())
+        bands = np.where(bands >= top, n_mels, bands).astype(np.int32)
+    return ClipQuality(bands, noise)
+
+
+def _snrs_of_speakers(snrs: np.ndarray, speakers: np.ndarray, is_measured: np.ndarray) -> np.ndarray:
+    """For each clip, the SNR (dB) that a tenth of its speaker's clips exceed.
+
+    A short prompt has no pauses to compare its speech with, so the SNR of one clip says little: of studio prompts it was 15 to
+    37 dB. The room and the microphone are those of the speaker.
+    """
+    result = np.zeros(len(snrs), np.float32)
+    for speaker in np.unique(speakers[is_measured]):
+        clips = is_measured & (speakers == speaker)
+        result[clips] = np.quantile(snrs[clips], SPEAKER_SNR_QUANTILE)
+    return result
 
 
 def batch_runs(
@@ -46,6 +97,7 @@ def batch_runs(
     gap_frames: int,
     gap_tokens: int,
     references: ReferenceChooser | None = None,
+    quality: ClipQuality | None = None,
     is_static: bool = True,
     part: slice = slice(None),
 ) -> BatchRuns:
@@ -59,6 +111,7 @@ def batch_runs(
         gap_frames: frames between two clips of a row.
         gap_tokens: tokens between two clips of a row.
         references: chooses the references, if the shape has them.
+        quality: of all clips of the table; None: every recording is whole and clean.
         is_static: False (one clip per row): each batch is only as wide as its longest clip.
         part: the rows of one replica.
     """
@@ -88,6 +141,8 @@ def batch_runs(
         clips=rows.astype(np.int32),
         speakers=np.where(is_clip, table.speaker_numbers[known], 0).astype(np.int32),
         languages=np.where(is_clip, table.language_numbers[known], 0).astype(np.int32),
+        bands=np.where(is_clip, shape.n_mels if quality is None else quality.bands[known], 0).astype(np.int32),
+        noise=np.where(is_clip, 0.0 if quality is None else quality.noise[known], 0.0).astype(np.float32),
     )
 
 

@@ -71,7 +71,7 @@ def decoded_dataset(
 
     def joined(decoded, token_runs, text_lengths, *slots) -> Batch:
         mel, mel_lengths, reference = decoded
-        token_starts, frame_starts, clips, speakers, languages = slots
+        token_starts, frame_starts, clips, speakers, languages, bands, noise = slots
         return Batch(
             tokens=tf.gather(all_tokens, table_rows(token_runs, (shape.rows, shape.tokens if is_static else -1))),
             mel=mel,
@@ -82,6 +82,8 @@ def decoded_dataset(
             clips=clips,
             speakers=speakers,
             languages=languages,
+            bands=bands,
+            noise=noise,
             references=reference[:, None],
         )
 
@@ -90,7 +92,9 @@ def decoded_dataset(
     sizes: Any = ((shape.frames if is_static else None, shape.n_mels), (), (shape.reference_frames, shape.n_mels))
     decoded = decoded.padded_batch(shape.rows, sizes, drop_remainder=True)
     slots = (runs.token_runs, runs.text_lengths, runs.token_starts, runs.frame_starts)
-    slots = tf.data.Dataset.from_tensor_slices((*slots, runs.clips, runs.speakers, runs.languages))
+    slots = tf.data.Dataset.from_tensor_slices(
+        (*slots, runs.clips, runs.speakers, runs.languages, runs.bands, runs.noise)
+    )
     dataset = tf.data.Dataset.zip((decoded, slots)).map(lambda mel, slots: joined(mel, *slots))
     return dataset.with_options(dataset_options(options))
 

@@ -84,6 +84,8 @@ class Plan:
     """int64 (clips,): index in `shapes` of each of them."""
     row_size: RowSize
     """Capacity of a row of `packed`."""
+    rates: np.ndarray | None = None
+    """float64 (clips,): mean copies of each clip in an epoch of `packed` or `fixed`; None: every clip once."""
     _last_epoch: _LastEpoch = field(default_factory=_LastEpoch, init=False, repr=False)
 
     @property
@@ -98,6 +100,19 @@ class Plan:
             if last.rows is None or last.epoch != epoch:
                 last.rows, last.epoch = self._ordered_rows(epoch), epoch
             return last.rows
+
+    def visits(self, epoch: int) -> np.ndarray:
+        """Indices in `clips` of the clips of an epoch, shuffled; with `rates`, a clip occurs several times or not at all.
+
+        A clip of rate r has floor(r) copies, and one more with the probability of the rest.
+        """
+        if self.rates is None:
+            return shuffled(len(self.clips), self.seed, epoch)
+        whole = np.floor(self.rates)
+        drawn = random_bits(self.seed, epoch, self.clips, 5).astype(np.float64) / 2.0**64
+        copies = whole.astype(np.int64) + (drawn < self.rates - whole)
+        members = np.repeat(np.arange(len(self.clips)), copies)
+        return members[shuffled(len(members), self.seed, epoch)]
 
     def segments(self, position: Position, batches: int, most_batches: int | None = None) -> Iterator[Segment]:
         """The endless stream from a position on: `batches` batches, then `SEGMENT_GROWTH` times as many, up to `most_batches`."""
@@ -135,7 +150,7 @@ class Plan:
     def useful_fraction(self, epochs: int = 3) -> float:
         """Fraction of the batches' frames that belong to clips, in the first epochs (fewer of them for a large corpus)."""
         if self.kind == "fixed":
-            return float(self.frame_counts.mean() / self.shapes[0].frames)
+            return float(np.average(self.frame_counts, weights=self.rates) / self.shapes[0].frames)
         if self.kind == "buckets":
             lengths = np.array([shape.frames for shape in self.shapes])
             return float(self.frame_counts.sum() / lengths[self.buckets].sum())
@@ -143,7 +158,7 @@ class Plan:
         for epoch in range(self._counted_epochs(epochs)):
             order = self.rows_of_epoch(epoch)
             if self.kind == "packed":
-                useful += int(self.frame_counts.sum())
+                useful += int(self.frame_counts[self.visits(epoch)].sum())
                 total += len(order.rows) * self.shapes[0].frames
             else:  # clips that are left over at the end of an epoch are in no batch of it
                 for batch in order.rows.reshape(-1, self.shapes[0].rows):
@@ -165,7 +180,7 @@ class Plan:
             counted = self._counted_epochs(epochs)
             rows = sum(len(self.rows_of_epoch(epoch).rows) for epoch in range(counted))
             return rows * epochs / counted / self.shapes[0].rows
-        clips_of_shapes = np.bincount(self.buckets, minlength=len(self.shapes)).tolist()
+        clips_of_shapes = np.bincount(self.buckets, self.rates, minlength=len(self.shapes)).tolist()
         return sum(epochs * clips / shape.rows for clips, shape in zip(clips_of_shapes, self.shapes, strict=True))
 
     def fingerprint(self, content_id: str) -> str:
@@ -184,6 +199,8 @@ class Plan:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for numbers in (self.clips, self.frame_counts, self.token_counts, self.buckets):
             digest.update(np.ascontiguousarray(numbers, "<i8").tobytes())
+        if self.rates is not None:
+            digest.update(np.ascontiguousarray(self.rates, "<f8").tobytes())
         return digest.hexdigest()
 
     def _counted_epochs(self, epochs: int) -> int:
@@ -194,12 +211,12 @@ class Plan:
         if self.kind == "packed":
             return self._packed_rows(epoch)
         if self.kind == "fixed":
-            rows = self.clips[shuffled(len(self.clips), self.seed, epoch)][:, None]
+            rows = self.clips[self.visits(epoch)][:, None]
             return EpochRows(rows, np.full(len(rows), epoch, np.int32))
         return self._batches_that_end_in(epoch)
 
     def _packed_rows(self, epoch: int) -> EpochRows:
-        order = shuffled(len(self.clips), self.seed, epoch)
+        order = self.visits(epoch)
         packed = pack_rows(self.frame_counts[order], self.token_counts[order], self.row_size)
         clips_in_order = np.append(self.clips[order], np.int32(NO_CLIP))
         rows = clips_in_order[packed][shuffled(len(packed), self.seed, epoch, 1)]

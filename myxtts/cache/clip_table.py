@@ -25,6 +25,8 @@ class ClipTable:
     symbols: SymbolTable
     front_end_kind: str
     speakers: tuple[str, ...]
+    speaker_corpora: tuple[str, ...]
+    """The corpus of each speaker where several are joined; empty if there is only one."""
     languages: tuple[str, ...]
     num_clips: int
     ids: Sequence[str]
@@ -49,6 +51,16 @@ class ClipTable:
     """Text of the corpus's license file."""
     attribution: str
     """Text of the corpus's attribution file."""
+
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """float32 (clips,): the highest frequency (Hz) that each recording contains; 0: not measured."""
+        return np.zeros(len(self.frame_counts), np.float32)
+
+    @property
+    def snrs(self) -> np.ndarray:
+        """float32 (clips,): level of the speech above the pauses (dB); only measured where `bandwidths` is not 0."""
+        return np.zeros(len(self.frame_counts), np.float32)
 
     def clip_frames(self, clip: int) -> np.ndarray:
         """Log-mel of one clip, (frames, n_mels)."""

@@ -88,6 +88,7 @@ _ADDED_FIELDS = {
     "pitch_file": "",
     "samples": 0,
     "pitches": 0,
+    "speaker_corpora": [],
 }
 """Header fields that older caches lack, with what they mean there."""
 
@@ -207,6 +208,11 @@ class Cache(PreparedTable):
     def validation_folder(self) -> str | None:
         """The folder that the validation clips come from; None: they are held out of `data_folder`."""
         return self.header["settings"]["validation_folder"]
+
+    @property
+    def speaker_corpora(self) -> tuple[str, ...]:
+        """The corpus of each speaker in a joint cache; empty if there is only one corpus."""
+        return tuple(self.header["speaker_corpora"])
 
     @property
     def content_id(self) -> str:

@@ -109,6 +109,11 @@ def cache_root(data_folder: Path, config: DataConfig) -> Path:
     return next_to_recordings
 
 
+def joint_root(data_folder: Path, config: DataConfig) -> Path:
+    """The folder that holds the joint caches (`myxtts.cache.joint`) whose first corpus is in `data_folder`."""
+    return cache_root(data_folder, config).parent / "joint"
+
+
 def _check_name(folder: Path) -> None:
     """Raise `CacheError` for a name that no folder can have: too long, or with a NUL character."""
     try:

@@ -15,18 +15,20 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.pitch import load_pyworld
-from myxtts.cache.format import Cache
-from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
+from myxtts.cache.format import Cache, fingerprint_of
+from myxtts.cache.joint import Part, join_caches
+from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache
 from myxtts.cache.prepared_language import with_prepared_language
-from myxtts.cache.update import Outcome, unchanged_cache, update_cache
+from myxtts.cache.update import Outcome, join_outcomes, unchanged_cache, update_cache
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
-from myxtts.errors import CorpusError
+from myxtts.errors import ConfigError, CorpusError
 from myxtts.runtime.workers import Progress, WorkerPool
-from myxtts.text.tokenizer import build_front_end, letters_notices
+from myxtts.text.phonemes import INSTALL_LINE
+from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices, resolve_kind
 
 REJECTED_NAME = "rejected.csv"
 
@@ -61,8 +63,10 @@ def prepare_cache(
 ) -> Cache:
     """Bring the cache of a corpus up to date, and open it; `Cache.report` says what was done.
 
+    With `data.corpora` or `data.held_out_speakers` it is the joint cache of all corpora (`myxtts.cache.joint`).
+
     Args:
-        folder: the corpus; by default `data.train_data`, then the bundled prompts.
+        folder: the corpus; by default those of `data`, then the bundled prompts.
         progress: called often, as `progress(stage, done, total)`.
         announce: called with lines for the user: guesses about the corpus, the disk estimate, which process is waited for.
         workers: processes; by default `data.num_workers`.
@@ -73,20 +77,133 @@ def prepare_cache(
     A `KeyboardInterrupt` leaves what is done in the journal, for the next run. A cache that another user made next to recordings
     that cannot be written is used as it is while it is up to date.
     """
-    started = time.monotonic()
-    progress, announce = progress or ignore_progress, announce or ignore_line
+    run = _Run(progress or ignore_progress, announce or ignore_line, workers, retry, with_sound)
     if with_sound:
         load_pyworld()
-    data = with_prepared_language(data, folder, announce)
+    if folder is None and is_joint(data):
+        return _prepare_joint(data, run)
+    data = with_prepared_language(data, folder, run.announce)
     front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
-    _announce_all(letters_notices(data.text_symbols, front_end.kind), announce)
+    _announce_all(letters_notices(data.text_symbols, front_end.kind), run.announce)
+    return _prepare_one(data, folder, front_end, run)
+
+
+def is_joint(data: DataConfig) -> bool:
+    """Whether a configuration asks for a joint cache."""
+    return bool(data.corpora or data.held_out_speakers)
+
+
+def part_configs(data: DataConfig) -> dict[str, DataConfig]:
+    """The corpora of a configuration by name, each with the configuration that prepares it alone."""
+    alone = dataclasses.replace(data, corpora=(), held_out_speakers=())
+    if not data.corpora:
+        return {Path(data.train_data).name if data.train_data is not None else "bundled": alone}
+    return {
+        corpus_name(corpus): dataclasses.replace(
+            alone, train_data=corpus.folder, language=corpus.language or data.language
+        )
+        for corpus in data.corpora
+    }
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The arguments of `prepare_cache` that every part of it needs."""
+
+    progress: Progress
+    announce: Callable[[str], None]
+    workers: int | None
+    retry: bool
+    with_sound: bool
+
+
+@dataclass(frozen=True)
+class JointLocation:
+    """Where the caches of several corpora and their joint cache are, whether they exist or not."""
+
+    configs: Mapping[str, DataConfig]
+    """How each corpus is prepared, by its name."""
+    parts: Mapping[str, CacheLocation]
+    folder: Path
+    """Of the joint cache."""
+
+
+def locate_joint_cache(
+    data: DataConfig,
+    progress: Progress = ignore_progress,
+    announce: Callable[[str], None] = ignore_line,
+    workers: int | None = None,
+) -> JointLocation:
+    """Read every corpus, and choose the highest of their rates where `data.sample_rate` is auto."""
+    front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
+    configs = {name: with_prepared_language(part, None, announce) for name, part in part_configs(data).items()}
+    for name, part in configs.items():
+        if resolve_kind(part.text_symbols, part.language or DEFAULT_LANGUAGE) != front_end.kind:
+            raise ConfigError(
+                f"The corpora cannot share symbols: {name} is in {part.language}, which needs espeak-ng for phonemes. Run "
+                f"{INSTALL_LINE} (GPL), or set data.text_symbols: graphemes."
+            )
+    corpora = {name: read_corpus(part) for name, part in configs.items()}
+
+    def located() -> dict[str, CacheLocation]:
+        with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
+            return {
+                name: locate_cache(configs[name], corpora[name], front_end, pool, progress, announce)
+                for name in configs
+            }
+
+    parts = located()
+    rate = max(part.settings.mel.sample_rate for part in parts.values())
+    if any(part.settings.mel.sample_rate != rate for part in parts.values()):
+        configs = {name: dataclasses.replace(part, sample_rate=rate) for name, part in configs.items()}
+        parts = located()
+    identity = [[name, str(part.corpus.folder), part.settings.fingerprint] for name, part in parts.items()]
+    folder = joint_root(next(iter(corpora.values())).folder, data) / fingerprint_of({"parts": identity})
+    return JointLocation(configs, parts, folder)
+
+
+def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
+    """Prepare every corpus in its own cache, and join the caches."""
+    started = time.monotonic()
+    location = locate_joint_cache(data, run.progress, run.announce, run.workers)
+    prepared = []
+    for name, part in location.parts.items():
+        cache = _prepare_one(location.configs[name], None, part.front_end, run)
+        prepared.append(Part(name, cache))
+        run.announce(
+            f"Corpus {name}: {cache.num_clips} clips, {cache.speech_seconds / 60:.1f} minutes, "
+            f"{', '.join(cache.languages)}, {len(cache.speakers)} speakers"
+        )
+    reports = [part.cache.report for part in prepared]
+    rejections = tuple(rejection for report in reports for rejection in report.rejections)
+    rejected_path = location.folder / REJECTED_NAME
+    with cache_lock(location.folder, run.announce):
+        joint = join_caches(location.folder, prepared, data, run.progress, run.announce, run.with_sound)
+        write_rejected_csv(rejected_path, rejections)
+    outcome = join_outcomes([report.outcome for report in reports])
+    report = PrepareReport(
+        data_folder=location.folder,
+        outcome=outcome,
+        rejections=rejections,
+        unknown_symbols=outcome.memory.unknown_symbols(),
+        recorded_rates=np.concatenate([report.recorded_rates for report in reports]),
+        rejected_path=rejected_path,
+        elapsed_seconds=time.monotonic() - started,
+    )
+    return dataclasses.replace(joint, _report=report)
+
+
+def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEnd, run: _Run) -> Cache:
+    """Bring the cache of one corpus up to date, and open it."""
+    started = time.monotonic()
+    progress, announce, retry, with_sound = run.progress, run.announce, run.retry, run.with_sound
     corpus = read_corpus(data, folder)
     _announce_all(corpus.notices, announce)
     shared = None if retry else locate_shared_cache(data, corpus, front_end)
     if shared is not None and (found := unchanged_cache(shared, with_sound)) is not None:
         cache, outcome = found
         return _with_report(cache, shared, outcome, _rejections(shared, outcome), started)
-    with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
+    with WorkerPool(worker_setup(data, front_end), worker_count(data, run.workers)) as pool:
         location = locate_cache(data, corpus, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
             cache, outcome = update_cache(data, location, pool, progress, announce, retry, with_sound)

@@ -61,6 +61,7 @@ class RecordingTable(ClipTable):
     notices: tuple[str, ...]
     """What was guessed about the corpus, and whether letters are used instead of phonemes: one sentence each."""
     config: DataConfig
+    speaker_corpora: tuple[str, ...] = ()
     frames_path: None = None
     """There is no file of frames: this distinguishes the table from a prepared one."""
     license: str = ""

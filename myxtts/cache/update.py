@@ -47,6 +47,16 @@ class Outcome:
     """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
 
 
+def join_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    """The counts of several corpora together."""
+    names = ("added", "changed", "retexted", "removed", "kept", "recovered")
+    rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
+    unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
+    failed = {name: one for each in outcomes for name, one in each.failed.items()}
+    counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
+    return Outcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)
+
+
 def update_cache(
     config: DataConfig,
     location: CacheLocation,

@@ -11,7 +11,7 @@ import contextlib
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from myxtts.cache.format import (
 )
 from myxtts.cache.journal import Sound, read_journal, record_checksum
 from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
-from myxtts.cache.prepare import PrepareReport, prepare_cache
+from myxtts.cache.prepare import PrepareReport, locate_joint_cache, prepare_cache
 from myxtts.cache.prepared_language import with_prepared_language
 from myxtts.cache.rejection_memory import read_rejection_memory
 from myxtts.cache.worker import worker_count, worker_setup
@@ -163,6 +163,41 @@ def verify_and_fix_cache(
     return VerifyReport(folder, tuple(problems), checked, damaged_ids, True, prepared.report)
 
 
+def verify_joint_cache(
+    config: DataConfig,
+    fix: bool = False,
+    *,
+    progress: Progress | None = None,
+    workers: int | None = None,
+    announce: Callable[[str], None] = ignore_line,
+) -> list[VerifyReport]:
+    """Check the caches of all corpora of a configuration and their joint cache; repair them with `fix`."""
+    progress = progress or ignore_progress
+    location = locate_joint_cache(config, progress, announce, workers)
+    settings = {part.folder: part.settings.to_dict() for part in location.parts.values()}
+    reports = []
+    for folder in (*settings, location.folder):
+        with _checking_lock(folder, announce):
+            problems, cache = find_problems(folder, settings.get(folder), progress)
+            damaged = sorted({clip for problem in problems for clip in problem.clips})
+            if fix and problems:  # the parts hold everything that is in the joint cache
+                if cache and damaged and len(damaged) < cache.num_clips and folder in settings:
+                    _drop_clips(cache, damaged)
+                else:
+                    _remove_all(folder)
+        damaged_ids = tuple(cache.ids[clip] for clip in damaged) if cache else ()
+        checked = cache.num_clips if cache else 0
+        reports.append(
+            VerifyReport(folder, tuple(problems), checked, damaged_ids, unfinished_clips=unfinished_clips(folder))
+        )
+    if not fix or all(report.is_clean for report in reports):
+        return reports
+    prepared = prepare_cache(config, progress=progress, announce=announce, workers=workers)
+    return [
+        report if report.is_clean else replace(report, is_repaired=True, prepared=prepared.report) for report in reports
+    ]
+
+
 @contextlib.contextmanager
 def _checking_lock(folder: Path, announce: Callable[[str], None]) -> Iterator[None]:
     """The lock of an existing folder; one that this user may not write cannot be changed by this user's `prepare` either."""
@@ -189,7 +224,7 @@ def find_problems(
         if error.fault == "missing":
             return _problems_without_header(folder), None
         return [Problem(HEADER_DAMAGED if error.fault == "damaged" else STALE, HEADER_NAME, error.detail)], None
-    if folder.name != header["fingerprint"]:
+    if folder.name != header["fingerprint"] and "joint" not in header["settings"]:
         detail = f"fingerprint {header['fingerprint']} in a folder named {folder.name}"
         return [Problem(STALE, HEADER_NAME, detail)], None
     is_unfinished = unfinished_clips(folder) is not None

@@ -120,7 +120,10 @@ def add_vocoder_flags(parser: argparse.ArgumentParser) -> None:
 def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
     """Add the folder of recordings, `--config` and `CORPUS_FLAGS`."""
     parser.add_argument(
-        "data.train_data", metavar="DATA", nargs="?", help="folder of recordings (default: the bundled prompts)"
+        "data.train_data",
+        metavar="DATA",
+        nargs="*",
+        help="folder of recordings, or several that are used together (default: the bundled prompts)",
     )
     _add_flags(parser, CORPUS_FLAGS)
 
@@ -128,18 +131,28 @@ def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
 def config_of(arguments: argparse.Namespace) -> XTTSConfig:
     """The configuration that the file and the flags give; flags win. Language names become codes."""
     config = load_config(arguments.config, overrides_of(arguments))
-    if config.data.language is None:
-        return config
-    try:
-        code = resolve_language(config.data.language)
-    except TextError as error:
-        raise ConfigError(f"data.language in {arguments.config or 'the configuration'}: {error}") from None
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, language=code))
+
+    def code_of(field: str, language: str | None) -> str | None:
+        try:
+            return None if language is None else resolve_language(language)
+        except TextError as error:
+            raise ConfigError(f"{field} in {arguments.config or 'the configuration'}: {error}") from None
+
+    corpora = tuple(
+        dataclasses.replace(corpus, language=code_of("data.corpora", corpus.language)) for corpus in config.data.corpora
+    )
+    language = code_of("data.language", config.data.language)
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, language=language, corpora=corpora))
 
 
 def overrides_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The configuration fields that were given as flags, by dotted name."""
     given = {name: value for name, value in vars(arguments).items() if "." in name and value is not None}
+    folders = given.pop("data.train_data", [])
+    if len(folders) == 1:
+        given |= {"data.train_data": folders[0], "data.corpora": []}
+    elif folders:
+        given |= {"data.train_data": None, "data.corpora": folders}
     return given | (_plan_of(arguments) if "fixed_shapes" in arguments else {})
 
 
@@ -176,6 +189,7 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str], fields: Ma
         convert, choices = _parsing_of(annotations[section][field])
         parser.add_argument(
             flag,
+            nargs="+" if field == "train_data" else None,
             dest=fields[flag],
             metavar=None if choices else flag.removeprefix("--").replace("-", "_").upper(),
             type=language_code if fields[flag] == "data.language" else convert,

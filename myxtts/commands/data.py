@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from myxtts.commands.config_flags import add_corpus_flags, config_of, language_code
 from myxtts.config.config import DEFAULT_LANGUAGE
@@ -18,6 +18,10 @@ from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.console import print_line
 from myxtts.runtime.progress import open_progress
+
+if TYPE_CHECKING:
+    from myxtts.cache.verify import VerifyReport
+    from myxtts.corpus.corpus_writer import CorpusSummary
 
 EXIT_DAMAGED = 1
 ASTERISK_FOLDER = "corpora/asterisk"
@@ -45,6 +49,28 @@ def configure_corpus(parser: argparse.ArgumentParser) -> None:
     )
     folder.add_argument("--speaker", help="name of the only speaker (default: each subfolder is a speaker)")
     folder.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
+    _configure_public_corpora(recipes)
+
+
+def _configure_public_corpora(recipes: Any) -> None:
+    from myxtts.corpus.public_corpora import AUDIOMNIST, FREESWITCH, FREESWITCH_VOICES, READABLE
+
+    for corpus in (*READABLE, FREESWITCH, AUDIOMNIST):
+        recipe = recipes.add_parser(corpus.name, help=f"a clone of {corpus.repository} ({corpus.license})")
+        recipe.add_argument("folder", metavar="FOLDER", help=f"clone of github.com/{corpus.repository}")
+        recipe.add_argument("out", metavar="OUT", help="folder to write")
+        if corpus is not AUDIOMNIST:
+            recipe.add_argument("--copy", action="store_true", help="copy the recordings instead of linking them")
+        if corpus is FREESWITCH:
+            recipe.add_argument("--phrases", metavar="DIR", required=True, help="docs/phrase of signalwire/freeswitch")
+            recipe.add_argument(
+                "--voices", default=",".join(FREESWITCH_VOICES), help="comma-separated (default: %(default)s)"
+            )
+        if corpus is AUDIOMNIST:
+            recipe.add_argument(
+                "--takes", type=int, default=10, help="of 50 recordings per digit (default: %(default)s)"
+            )
+            recipe.add_argument("--digits-per-clip", type=int, default=5, help="1, 2, 5 or 10 (default: %(default)s)")
 
 
 def run_corpus(arguments: argparse.Namespace) -> int:
@@ -62,10 +88,12 @@ def run_corpus(arguments: argparse.Namespace) -> int:
                 sounds_root=arguments.sounds_root,
                 progress=lambda done, total: progress("decoding prompts", done, total),
             )
-    else:
+    elif arguments.recipe == "folder":
         summary = build_folder_corpus(
             arguments.folder, arguments.out, arguments.language, arguments.speaker, copy_audio=arguments.copy
         )
+    else:
+        summary = _build_public_corpus(arguments)
     languages = ", ".join(f"{name} {count}" for name, count in summary.clips_by_language.items())
     print_line(f"{summary.clips} clips, {summary.seconds / 60:.1f} minutes ({languages}) in {summary.folder}")
     print_line(f"speakers: {', '.join(summary.speakers)}")
@@ -74,6 +102,33 @@ def run_corpus(arguments: argparse.Namespace) -> int:
     if summary.rejected:
         print_line(f"{summarize_rejections(summary.rejected)} ({summary.folder / 'rejected.csv'})")
     return 0
+
+
+def _build_public_corpus(arguments: argparse.Namespace) -> CorpusSummary:
+    """Write the public corpus that the recipe names."""
+    from myxtts.corpus.public_corpora import (
+        AUDIOMNIST,
+        FREESWITCH,
+        READABLE,
+        build_audiomnist_corpus,
+        build_freeswitch_corpus,
+        build_public_corpus,
+    )
+
+    if arguments.recipe == FREESWITCH.name:
+        voices = [name.strip() for name in arguments.voices.split(",") if name.strip()]
+        return build_freeswitch_corpus(arguments.folder, arguments.out, arguments.phrases, voices, arguments.copy)
+    if arguments.recipe == AUDIOMNIST.name:
+        with open_progress() as progress:
+            return build_audiomnist_corpus(
+                arguments.folder,
+                arguments.out,
+                arguments.takes,
+                arguments.digits_per_clip,
+                lambda done, total: progress("joining digits", done, total),
+            )
+    (corpus,) = (each for each in READABLE if each.name == arguments.recipe)
+    return build_public_corpus(corpus, arguments.folder, arguments.out, arguments.copy)
 
 
 def configure_prepare(parser: argparse.ArgumentParser) -> None:
@@ -140,11 +195,14 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
-    from myxtts.cache.format import open_cache
-    from myxtts.cache.verify import find_cache, verify_and_fix_cache
+    from myxtts.cache.prepare import is_joint
+    from myxtts.cache.verify import find_cache, verify_and_fix_cache, verify_joint_cache
 
     config = config_of(arguments).data
     with open_progress() as progress:
+        if is_joint(config):
+            reports = verify_joint_cache(config, arguments.fix, progress=progress, announce=progress.announce)
+            return max(_print_verified(report) for report in reports)
         location = find_cache(config, progress=progress, announce=progress.announce)
         report = verify_and_fix_cache(
             location.folder,
@@ -154,6 +212,13 @@ def run_verify(arguments: argparse.Namespace) -> int:
             progress=progress,
             announce=progress.announce,
         )
+    return _print_verified(report)
+
+
+def _print_verified(report: VerifyReport) -> int:
+    """Print what was found and repaired; returns the exit code."""
+    from myxtts.cache.format import open_cache
+
     for problem in report.problems:
         print_line(f"{problem.kind}: {problem.file}: {problem.detail}")
     if report.damaged_ids:

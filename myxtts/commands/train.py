@@ -84,15 +84,26 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
 
 def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
     """The function that evaluates the voice during training, on the held-out sentences of the corpus."""
+    from myxtts.cache.prepare import part_configs
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.evaluation.evaluate import evaluation_callback
     from myxtts.evaluation.sentence_sets import sentences_of
 
-    folder, language = data.train_data or bundled_corpus(), data.language or DEFAULT_LANGUAGE
-    held_out = read_manifest(folder, language, "validation", data.validation_share, data.val_data)
-    return evaluation_callback(sentences_of(held_out.utterances))
+    held_out = [
+        utterance
+        for part in part_configs(data).values()
+        for utterance in read_manifest(
+            part.train_data or bundled_corpus(),
+            part.language or DEFAULT_LANGUAGE,
+            "validation",
+            part.validation_share,
+            part.val_data,
+        ).utterances
+        if utterance.speaker not in data.held_out_speakers
+    ]
+    return evaluation_callback(sentences_of(held_out))
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
@@ -39,12 +39,44 @@ DEFAULT_SIZE = "tiny"
 """Size of the network where neither the user nor init_from names one."""
 
 
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True), kw_only=True)
+class CorpusConfig:
+    """One of several corpora that are trained on together."""
+
+    folder: Annotated[str, Field(min_length=1)]
+    """Folder of recordings, as for train_data."""
+    name: Annotated[str, Field(min_length=1, max_length=60)] | None = None
+    """Short name, used where two corpora have a speaker of the same name. Null: the name of the folder."""
+    language: Annotated[str, Field(min_length=2, max_length=20)] | None = None
+    """Language of clips whose metadata names none. Null: data.language, or the one that the corpus was prepared with."""
+    weight: Annotated[float, Field(gt=0, le=100)] = 1.0
+    """Factor of how often its clips are used in an epoch."""
+
+
+def _listed_corpus(value: Any) -> Any:
+    return {"folder": value} if isinstance(value, str) else value
+
+
+ListedCorpus = Annotated[CorpusConfig, BeforeValidator(_listed_corpus)]
+"""A corpus in a list, where a text is the folder."""
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DataConfig:
     """Recordings, texts, the cache, and how batches are shaped and loaded."""
 
     train_data: str | None = None
     """Folder of recordings with metadata.csv. Null: the bundled English prompts."""
+    corpora: Annotated[tuple[ListedCorpus, ...], Field(strict=False, max_length=100)] = ()
+    """Several corpora that are trained on together, instead of train_data: a list of folders, or of folder, weight, language and
+    name (docs/data.md)."""
+    balance: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """How often a speaker is used: in proportion to the minutes of the speaker's clips raised to this power. 1: as recorded;
+    0.5: a speaker with a hundredth of the minutes is used a tenth as often (docs/data.md)."""
+    held_out_speakers: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Speakers whose clips are neither trained on nor validated on, by name or as corpus/name."""
+    bandwidth_aware: bool = True
+    """Losses above the true bandwidth of a recording are masked, where enough other recordings reach higher."""
     val_data: str | None = None
     """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
@@ -152,6 +184,20 @@ class ModelConfig:
     """Fraction of the decoder's channels dropped in training, each for a whole clip."""
     condition_dropout: Fraction = 0.1
     """Fraction of clips whose speaker and language are hidden in training, so that both are optional and can be guided."""
+    recording_condition: bool = False
+    """Give the decoder the bandwidth and the noise of each recording; a voice then speaks as from a wide and clean one. For
+    corpora of mixed quality."""
+    reference_lowpass: Fraction = 0.0
+    """Fraction of references that are low-passed at a random frequency in training, so that a narrow recording gives the same
+    speaker."""
+    virtual_speakers: Fraction = 0.0
+    """Fraction of clips whose pitch and formants are shifted in training, with those of their reference, as if another speaker
+    said them."""
+    speaker_loss: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Weight of a classifier that tells the speakers of the corpus by the speaker vector. 0: none."""
+    language_adversary: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Weight of a classifier that tells the language by the speaker vector, with its gradient reversed, so that the vector says
+    nothing about it. 0: none."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -334,6 +380,37 @@ def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: 
     return found
 
 
+def _corpora_contradictions(data: DataConfig) -> list[str]:
+    found = []
+    names = [corpus_name(corpus) for corpus in data.corpora]
+    if data.corpora and data.train_data is not None:
+        found.append("data.train_data names one corpus and data.corpora several. Set one of the two.")
+    if doubles := sorted({name for name in names if names.count(name) > 1}):
+        found.append(f"Two of data.corpora are called {doubles[0]!r}. Give them different names (name: …).")
+    if any("\0" in corpus.folder for corpus in data.corpora):
+        found.append("data.corpora: a folder contains a NUL character, which no file name can have. Remove it.")
+    is_joint = bool(data.corpora or data.held_out_speakers)
+    if data.corpora and data.val_data is not None:
+        found.append(
+            "data.val_data belongs to data.train_data. With data.corpora, use a metadata_eval.csv in each corpus."
+        )
+    if is_joint and data.preprocessing_mode == "runtime":
+        found.append(
+            "data.corpora and data.held_out_speakers need the cache, but data.preprocessing_mode is runtime. Use precompute."
+        )
+    if is_joint and not data.use_tf_native_loading:
+        found.append("data.corpora and data.held_out_speakers need data.use_tf_native_loading: true.")
+    is_balanced = data.balance != 1 or any(corpus.weight != 1 for corpus in data.corpora)
+    if is_balanced and data.plan in ("buckets", "dynamic"):
+        found.append(f"data.balance and weights need the plan packed or fixed, but data.plan is '{data.plan}'.")
+    return found
+
+
+def corpus_name(corpus: CorpusConfig) -> str:
+    """The name of a corpus: as given, or that of its folder."""
+    return corpus.name or re.split(r"[/\\]", corpus.folder.rstrip("/\\"))[-1] or "corpus"
+
+
 def contradictions(config: XTTSConfig) -> list[str]:
     """One sentence for each contradiction between settings."""
     data, training = config.data, config.training
@@ -343,6 +420,7 @@ def contradictions(config: XTTSConfig) -> list[str]:
         for name, value in dataclasses.asdict(getattr(config, section)).items()
         if isinstance(value, str) and "\0" in value
     ]
+    found += _corpora_contradictions(data)
     found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
     if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
         found.append(

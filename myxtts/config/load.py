@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from myxtts.config.config import SECTIONS, XTTSConfig, contradictions
+from myxtts.config.config import SECTIONS, CorpusConfig, XTTSConfig, contradictions
 from myxtts.errors import ConfigError
 from myxtts.runtime.files import read_regular_file
 
@@ -127,7 +127,10 @@ def parse_config(sections: Mapping[str, Any], source: str = "the configuration")
 
 def config_to_dict(config: XTTSConfig) -> dict[str, Any]:
     """Plain dicts from which `parse_config` makes an equal configuration."""
-    return dataclasses.asdict(config)
+    return {
+        section: {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+        for section, settings in dataclasses.asdict(config).items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,17 +180,35 @@ def _explain(section: str, error: ValidationError) -> list[_Problem]:
     received: dict[str, Any] = {}
     unknown: list[_Problem] = []
     for problem in error.errors():
-        field = str(problem["loc"][0])
+        field, *inside = (str(part) for part in problem["loc"])
         if problem["type"] == "unexpected_keyword_argument":
-            unknown.append(_Unknown(section, field))
+            unknown.append(_Unknown(section, field) if not inside else _unknown_in_list(section, field, inside))
             continue
+        if inside and inside[0].isdigit():
+            field = _place_in_list(field, inside)
         received[field] = problem["input"]
-        message = problem["msg"].removeprefix("Input should be ").replace("String should have", "a text of")
+        message = (
+            problem["msg"]
+            .replace("Field required", "given")
+            .removeprefix("Input should be ")
+            .replace("String should have", "a text of")
+        )
         messages.setdefault(field, []).append(message)
     return unknown + [
         f"{section}.{field}: must be {' or '.join(parts)}. Received: {_shortened(received[field])}."
         for field, parts in messages.items()
     ]
+
+
+def _place_in_list(field: str, inside: list[str]) -> str:
+    """`corpora[2].weight` of a problem in an entry of a list; entries are counted from 1."""
+    return ".".join([f"{field}[{int(inside[0]) + 1}]", *inside[1:]])
+
+
+def _unknown_in_list(section: str, field: str, inside: list[str]) -> str:
+    known = [one.name for one in dataclasses.fields(CorpusConfig)]
+    place = _place_in_list(field, [*inside[:-1], inside[-1][:LONGEST_NAME]])
+    return f"{section}.{place}: unknown name.{_nearest(inside[-1], known)}"
 
 
 def _field_names(section: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import CorpusError
 
 MISSING_BYTES = -1
+LONGEST_LICENSE_NAME = 200
+_DECLARED_LICENSE = re.compile(r"^(?:License|SPDX-License-Identifier): *(\S.*?) *$", re.MULTILINE)
 SAME_ID_PREFIX = "validation/"
 """Added to the ids of validation clips in a folder of their own where a training clip has the same id."""
 
@@ -70,6 +73,20 @@ def read_corpus(data: DataConfig, folder: str | Path | None = None) -> Corpus:
         license=train.license,
         attribution=train.attribution,
     )
+
+
+def license_name(license: str, attribution: str) -> str:
+    """The short name of a license: a single line as it is; otherwise the names that the text declares, or its first line.
+
+    A Debian copyright file declares every license of a whole package (`License: NAME`). Those that the attribution names are
+    preferred, because it was written for these recordings.
+    """
+    lines = [line.strip() for line in license.splitlines() if line.strip()]
+    if len(lines) <= 1:
+        return "".join(lines)[:LONGEST_LICENSE_NAME]
+    declared = dict.fromkeys(_DECLARED_LICENSE.findall(license))
+    own = [name for name in declared if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", attribution)]
+    return (", ".join(own or declared) or lines[0])[:LONGEST_LICENSE_NAME]
 
 
 def _separate(train: Manifest, held_out: Manifest) -> tuple[list[Utterance], list[Utterance], list[Rejection]]:

@@ -5,14 +5,16 @@ A recipe puts the recordings into `wavs/` and describes each by a `MetadataLine`
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from myxtts.corpus.utterance import Rejection, write_rejected_csv
 from myxtts.errors import CorpusError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.atomic import cause_of, replacing, write_atomically
 
 HEADER = ("id", "text", "normalized", "speaker", "language")
 HELD_OUT_WORDS = 4
@@ -114,3 +116,20 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CorpusError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+
+
+def link_or_copy(audio: Path, target: Path, copy: bool) -> None:
+    """Put a recording into a corpus: as a hard link if possible, which takes no space and does not lead out of the corpus."""
+    make_folder(target.parent)
+    target.unlink(missing_ok=True)
+    if not copy:
+        try:
+            os.link(audio, target)
+            return
+        except OSError:
+            pass  # another disk, or a file system without hard links: the copy below is the documented way
+    try:
+        with replacing(target) as temporary:
+            shutil.copyfile(audio, temporary)
+    except OSError as error:
+        raise CorpusError(f"{target} cannot be written: {cause_of(error)}.") from None

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from myxtts.audio.files import probe_audio, read_audio, resample, write_audio
 from myxtts.corpus.asterisk import build_asterisk_corpus
-from myxtts.corpus.corpus_writer import CorpusSummary, MetadataLine, finish_corpus, make_folder, write_text
+from myxtts.corpus.corpus_writer import (
+    CorpusSummary,
+    MetadataLine,
+    finish_corpus,
+    link_or_copy,
+    make_folder,
+    write_text,
+)
 from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, speakers_by_folder
 from myxtts.corpus.layouts import read_texts
 from myxtts.corpus.metadata import SINGLE_SPEAKER
 from myxtts.corpus.utterance import WRONG_SCRIPT, Rejection, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
-from myxtts.runtime.atomic import cause_of, replacing
 from myxtts.text.languages import resolve_language
 from myxtts.text.phonemes import explain_foreign_script, foreign_script
 
@@ -73,7 +78,7 @@ def build_folder_corpus(
         if line is None:
             continue
         if target != source:
-            _link_or_copy(audio, target / "wavs" / name, copy_audio)
+            link_or_copy(audio, target / "wavs" / name, copy_audio)
         lines.append(line)
     if not lines:
         raise CorpusError(
@@ -123,20 +128,3 @@ def _read_pair(
             reason, detail = error.reason, str(error)
     rejected.append(Rejection(clip_id, relative, reason, detail))
     return None
-
-
-def _link_or_copy(audio: Path, target: Path, copy: bool) -> None:
-    """Put a recording into a corpus: as a hard link if possible, which takes no space and does not lead out of the corpus."""
-    make_folder(target.parent)
-    target.unlink(missing_ok=True)
-    if not copy:
-        try:
-            os.link(audio, target)
-            return
-        except OSError:
-            pass  # another disk, or a file system without hard links: the copy below is the documented way
-    try:
-        with replacing(target) as temporary:
-            shutil.copyfile(audio, temporary)
-    except OSError as error:
-        raise CorpusError(f"{target} cannot be written: {cause_of(error)}.") from None

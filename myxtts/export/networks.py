@@ -36,6 +36,7 @@ DURATION_LAYERS = 2
 SPEAKER_LAYERS = 3
 FRAMES_PER_STEP = 4
 TIME_CHANNELS = 64
+RECORDING_FEATURES = 3
 """As in `models.text_encoder`, `models.speaker_encoder` and `models.decoder`; the parity tests compare them."""
 
 
@@ -69,6 +70,10 @@ def add_speech(graph: Graph, spec: ModelSpec, mel: MelSpec, noise: str | None = 
     features = _text_encoder(graph, spec, graph.dense(condition, "text_condition", has_bias=False))
     frames = _frames_per_symbol(graph, features, mel.frames_per_second)
     flow_condition = graph.dense(condition, "flow_condition", has_bias=False)
+    if spec.recording_condition:  # of a wide and clean recording: zeros, which add nothing
+        clean = graph.constant(np.zeros((1, RECORDING_FEATURES), np.float32))
+        recording = graph.dense(clean, "recording_condition", has_bias=False)
+        flow_condition = graph.node("Add", flow_condition, recording)
     return _decoder(graph, spec, features, frames, flow_condition, noise), frames
 
 

@@ -15,16 +15,20 @@ from myxtts.models.layers import compiled_by_xla
 from myxtts.models.layout import RowLayout
 
 
-def alignment_scores(mel: tf.Tensor, means: tf.Tensor) -> tf.Tensor:
+def alignment_scores(mel: Any, means: Any, band_mask: Any = None) -> tf.Tensor:
     """Gaussian log-likelihood of each frame under each symbol, up to a constant of the frame.
 
     Args:
         mel: float32 (rows, frames, n_mels), normalized.
         means: float32 (rows, symbols, n_mels), the mean that the text encoder predicts for each symbol.
+        band_mask: float32 (rows, frames, n_mels), 0 for bands that do not count; None: all count.
 
     Returns:
         float32 (rows, frames, symbols).
     """
+    if band_mask is not None:
+        both = tf.concat([mel * band_mask, band_mask], axis=-1)
+        return tf.matmul(both, tf.concat([means, -0.5 * means**2], axis=-1), transpose_b=True)
     return tf.matmul(mel, means, transpose_b=True) - 0.5 * tf.reduce_sum(means**2, axis=-1)[:, tf.newaxis, :]
 
 

@@ -43,6 +43,22 @@ class ModelSpec:
     condition_dropout: float = 0.1
     decoder_dilations: tuple[int, ...] = (1, 2, 4)
     """Repeated cyclically over the decoder's layers. `data.gap_frames` must be at least the largest (kernels have 3 taps)."""
+    recording_condition: bool = False
+    """Whether the decoder is told the bandwidth and the noise of a recording."""
+    reference_lowpass: float = 0.0
+    virtual_speakers: float = 0.0
+    speaker_loss: float = 0.0
+    language_adversary: float = 0.0
+    log_floor: float = 1e-5
+    """As in the mel: what a low-passed reference holds in its empty bands."""
+    f_min: float = 0.0
+    f_max: float = 8000.0
+    """As in the mel: what virtual speakers are warped by."""
+
+    @property
+    def without_heads(self) -> ModelSpec:
+        """The spec of a voice, which has no weights that only training uses."""
+        return dataclasses.replace(self, speaker_loss=0.0, language_adversary=0.0)
 
     @property
     def has_speakers(self) -> bool:
@@ -56,7 +72,16 @@ class ModelSpec:
 
     @classmethod
     def from_config(
-        cls, config: ModelConfig, *, num_symbols: int, num_languages: int, num_speakers: int, n_mels: int
+        cls,
+        config: ModelConfig,
+        *,
+        num_symbols: int,
+        num_languages: int,
+        num_speakers: int,
+        n_mels: int,
+        log_floor: float = 1e-5,
+        f_min: float = 0.0,
+        f_max: float = 8000.0,
     ) -> ModelSpec:
         """The spec of a configured size for a corpus; a `ConfigError` if its dimensions do not fit each other."""
         given = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
@@ -75,6 +100,9 @@ class ModelSpec:
             num_languages=num_languages,
             num_speakers=num_speakers,
             n_mels=n_mels,
+            log_floor=log_floor,
+            f_min=f_min,
+            f_max=f_max,
             **dimensions,
         )
 

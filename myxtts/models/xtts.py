@@ -10,7 +10,7 @@ Inputs and outputs are log-mels; inside, they are normalized by the corpus's mea
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -28,9 +28,14 @@ from myxtts.models.randomness import NoRandomness
 from myxtts.models.speaker_encoder import SpeakerEncoder
 from myxtts.models.spec import ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
+from myxtts.models.virtual_speakers import draw_factors, source_bands, warped, warped_bands
 
 SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
+HEADS_PREFIX = "heads_"
+"""Names of weights that only training uses begin with it: they are in checkpoints, not in voices."""
+RECORDING_FEATURES = 3
+"""Missing bandwidth, noise, whether both are hidden."""
 LARGEST_LOG_DURATION = 7.0
 """About a thousand frames; a larger prediction is limited to this before it is summed."""
 
@@ -44,6 +49,9 @@ class Losses(NamedTuple):
     """Half the squared error of the mean mel predicted from the text (prior loss), mean over bands, summed over frames."""
     duration: tf.Tensor
     """Squared error of the log durations, summed over symbols, blanks included."""
+    speaker: tf.Tensor
+    """Weighted cross entropies of the speaker and the language by the speaker vector; 0 without `speaker_loss` and
+    `language_adversary`."""
 
 
 class Alignment(NamedTuple):
@@ -100,9 +108,26 @@ class XTTS(keras.layers.Layer):
             self.spec.text_channels, use_bias=False, dtype="float32", name="text_condition"
         )
         self.flow_condition = keras.layers.Dense(TIME_CHANNELS, use_bias=False, dtype="float32", name="flow_condition")
+        self.recording_condition = None
+        if self.spec.recording_condition:
+            self.recording_condition = keras.layers.Dense(
+                TIME_CHANNELS, use_bias=False, kernel_initializer="zeros", dtype="float32", name="recording_condition"
+            )
         self.speaker_encoder = None
         if self.spec.has_speakers:
             self.speaker_encoder = SpeakerEncoder(self.spec.speaker_channels, dtype=policy, name="speaker_encoder")
+        self.speaker_classifier = self.language_classifier = None
+        if self.spec.has_speakers and self.spec.speaker_loss:
+            self.speaker_classifier = keras.layers.Dense(
+                self.spec.num_speakers, dtype="float32", name="heads_speaker_classifier"
+            )
+        if self.spec.has_speakers and self.spec.language_adversary:
+            self.language_hidden = keras.layers.Dense(
+                TIME_CHANNELS, activation="silu", dtype="float32", name="heads_language_hidden"
+            )
+            self.language_classifier = keras.layers.Dense(
+                self.spec.num_languages, dtype="float32", name="heads_language_classifier"
+            )
 
     def build(self, input_shape=None):
         """Create every weight; nothing is created later, inside a traced function."""
@@ -119,11 +144,18 @@ class XTTS(keras.layers.Layer):
         condition = (None, None, spec.speaker_channels)
         self.text_condition.build(condition)
         self.flow_condition.build(condition)
+        if self.recording_condition is not None:
+            self.recording_condition.build((None, None, RECORDING_FEATURES))
         if self.speaker_encoder is not None:
             self.speaker_encoder.build((None, None, spec.n_mels))
             self.unknown_speaker = self.add_weight(
                 name="unknown_speaker", shape=(spec.speaker_channels,), initializer="zeros"
             )
+        if self.speaker_classifier is not None:
+            self.speaker_classifier.build(condition)
+        if self.language_classifier is not None:
+            self.language_hidden.build(condition)
+            self.language_classifier.build((None, None, TIME_CHANNELS))
         super().build(None)
 
     def get_config(self):
@@ -145,13 +177,16 @@ class XTTS(keras.layers.Layer):
         """
         tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
         frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
-        mel = self.normalize(batch.mel) * frames.mask
-        condition = self._condition(batch, randomness)
+        batch, is_virtual = self._with_virtual_speakers(batch, frames, randomness)
+        # 1 for the bands that a clip's recording contains; above them, and outside clips, nothing is compared.
+        band_mask = frames.spread(tf.cast(tf.range(self.spec.n_mels) < batch.bands[..., tf.newaxis], tf.float32))
+        mel = self.normalize(batch.mel) * band_mask
+        condition, vectors = self._condition(batch, randomness)
 
         text = self.text_encoder(
             tokens, symbols.spread(self.text_condition(condition)), layout=symbols, randomness=randomness
         )
-        scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)))
+        scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)), band_mask)
         path = monotonic_alignment(scores, frames, symbols, prior_weight)
         matrix = path_matrix(path, frames, symbols.size)
         durations = tf.reduce_sum(matrix, axis=1)
@@ -161,25 +196,29 @@ class XTTS(keras.layers.Layer):
 
         text_of_frames = tf.matmul(tf.cast(matrix, text.dtype), text)
         means = self.mean_projection(text_of_frames)
-        prior_errors = 0.5 * tf.reduce_mean(tf.square(mel - means), axis=-1)
+        prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - means), axis=-1)
 
         noise = randomness.normal("flow", frames, self.spec.n_mels)
         time = randomness.uniform_per_clip("time")
         time_of_frames = frames.spread(time[..., tf.newaxis])
-        noisy = ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * mel) * frames.mask
+        # In empty bands the end of the flow is its noise: the decoder never sees them as data.
+        end = mel + (1 - band_mask) * noise
+        noisy = ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask
         target = mel - (1 - SIGMA_MIN) * noise
-        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames, randomness)
-        flow_errors = tf.reduce_mean(tf.square(velocity - target), axis=-1)
+        recording = self._recording(batch, randomness)
+        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames, randomness, recording)
+        flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
 
         losses = Losses(
             flow=frames.per_clip_sum(flow_errors),
             prior=frames.per_clip_sum(prior_errors),
             duration=symbols.per_clip_sum(duration_errors),
+            speaker=self._speaker_errors(batch, vectors, is_virtual),
         )
         predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
         return losses, Alignment(path, durations, predicted)
 
-    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness):
+    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness, recording=None):
         """The decoder's velocity (rows, frames, n_mels).
 
         Args:
@@ -190,11 +229,14 @@ class XTTS(keras.layers.Layer):
             condition: (rows, slots, speaker_channels), speaker and language.
             frames: layout of the frames.
             randomness: source of the dropout.
+            recording: (rows, slots, RECORDING_FEATURES); None: wide and clean.
         """
         projected = self.decoder.project_text(
             tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
         )
         flow_condition = self.flow_condition(condition)
+        if self.recording_condition is not None and recording is not None:
+            flow_condition += self.recording_condition(recording)
         return self.decoder(projected, noisy, time, flow_condition, layout=frames, randomness=randomness)
 
     def normalize(self, mel: tf.Tensor) -> tf.Tensor:
@@ -205,17 +247,80 @@ class XTTS(keras.layers.Layer):
         """The inverse of `normalize`."""
         return mel * self.mel_deviation + self.mel_mean
 
-    def _condition(self, batch: Batch, randomness) -> tf.Tensor:
-        """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a fraction of the clips."""
+    def _condition(self, batch: Batch, randomness) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a fraction of the clips.
+
+        The second result is the speaker vectors alone, None for a network of one speaker.
+        """
         is_hidden = randomness.hides("language", self.spec.condition_dropout)
         condition = self.language_embedding(tf.where(is_hidden, 0, batch.languages + 1))
         if self.speaker_encoder is None:
-            return condition
+            return condition, None
         rows, slots, reference_frames, n_mels = batch.references.shape
         references = tf.reshape(batch.references, (rows * slots, reference_frames, n_mels))
+        references = self._low_passed(references, randomness)
         vectors = tf.reshape(self.speaker_vectors(references), (rows, slots, -1))
         is_hidden = randomness.hides("speaker", self.spec.condition_dropout)[..., tf.newaxis]
-        return condition + tf.where(is_hidden, tf.cast(self.unknown_speaker, tf.float32), vectors)
+        return condition + tf.where(is_hidden, tf.cast(self.unknown_speaker, tf.float32), vectors), vectors
+
+    def _with_virtual_speakers(self, batch: Batch, frames: RowLayout, randomness) -> tuple[Batch, Any]:
+        """The batch with a fraction of its clips spoken by virtual speakers, and which these are; None: no virtual speakers."""
+        if self.spec.virtual_speakers == 0:
+            return batch, None
+        is_virtual, factors = draw_factors(randomness, self.spec.virtual_speakers)
+        positions = source_bands(factors, self.spec.n_mels, self.spec.f_min, self.spec.f_max)
+        of_frames = frames.spread(tf.cast(is_virtual, tf.float32)[..., tf.newaxis]) > 0
+        mel = tf.where(of_frames, warped(batch.mel, frames.spread(positions)), batch.mel)
+        bands = tf.where(is_virtual, warped_bands(batch.bands, positions), batch.bands)
+        references = batch.references
+        if self.speaker_encoder is not None:
+            rows, slots, size, n_mels = references.shape
+            flat = tf.reshape(references, (rows * slots, size, n_mels))
+            of_references = tf.repeat(tf.reshape(positions, (rows * slots, 1, n_mels)), size, axis=1)
+            shifted = tf.reshape(warped(flat, of_references), references.shape)
+            references = tf.where(is_virtual[..., tf.newaxis, tf.newaxis], shifted, references)
+        return batch._replace(mel=mel, bands=bands, references=references), is_virtual
+
+    def _speaker_errors(self, batch: Batch, vectors: Any, is_virtual: Any) -> tf.Tensor:
+        """`Losses.speaker` (rows, slots); `vectors` is None for a network of one speaker, `is_virtual` without virtual ones."""
+        is_clip = tf.cast(batch.mel_lengths > 0, tf.float32)
+        errors = tf.zeros_like(is_clip)
+        if vectors is None:
+            return errors
+        if self.speaker_classifier is not None:
+            logits = self.speaker_classifier(vectors)
+            of_speaker = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.speakers, logits)
+            is_real = is_clip if is_virtual is None else is_clip * tf.cast(~is_virtual, tf.float32)
+            errors += self.spec.speaker_loss * is_real * of_speaker
+        if self.language_classifier is not None:
+            # The value of the vector with its gradient reversed (domain-adversarial training, arXiv 1505.07818).
+            reversed_gradient = 2 * tf.stop_gradient(vectors) - vectors
+            logits = self.language_classifier(self.language_hidden(reversed_gradient))
+            of_language = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.languages, logits)
+            errors += self.spec.language_adversary * is_clip * of_language
+        return errors
+
+    def _low_passed(self, references: Any, randomness) -> tf.Tensor:
+        """References (clips, frames, n_mels), a fraction of them without the bands above a random one in the upper half."""
+        if self.spec.reference_lowpass == 0:
+            return references
+        is_low_passed = randomness.hides("low-pass", self.spec.reference_lowpass)
+        highest = tf.cast(self.spec.n_mels, tf.float32) * (0.5 + 0.5 * randomness.uniform_per_clip("highest band"))
+        kept = tf.where(is_low_passed, highest, float(self.spec.n_mels))
+        is_kept = tf.range(self.spec.n_mels, dtype=tf.float32) < tf.reshape(kept, (-1, 1, 1))
+        return tf.where(is_kept, references, tf.math.log(self.spec.log_floor))
+
+    def _recording(self, batch: Batch, randomness) -> tf.Tensor | None:
+        """What is wrong with each recording (rows, slots, RECORDING_FEATURES): all 0 for a wide and clean one.
+
+        Missing bandwidth, noise, and whether both are hidden. A voice is synthesized with zeros, so that nothing is added.
+        """
+        if self.recording_condition is None:
+            return None
+        missing = 1 - tf.cast(batch.bands, tf.float32) / self.spec.n_mels
+        is_hidden: Any = randomness.hides("recording", self.spec.condition_dropout)
+        known = tf.stack([missing, batch.noise, tf.zeros_like(missing)], axis=-1)
+        return tf.where(is_hidden[..., tf.newaxis], tf.constant([0.0, 0.0, 1.0]), known)
 
     # --- synthesis ------------------------------------------------------------------------------------------------
 

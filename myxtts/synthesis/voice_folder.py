@@ -168,7 +168,7 @@ class VoiceDescription:
 
 def _check_network(spec: ModelSpec) -> None:
     """Raise a `VoiceError` for dimensions that no network has."""
-    sizes = [value for value in asdict(spec).values() if isinstance(value, int)]
+    sizes = [value for value in asdict(spec).values() if type(value) is int]
     if min(sizes) < 1 or max(sizes[3:]) > LARGEST_DIMENSION or max(spec.text_layers, spec.decoder_layers) > MOST_LAYERS:
         raise VoiceError(f"voice.json describes a network of impossible size: {spec!r:.200}.")
     if spec.text_channels % (2 * spec.text_heads):

@@ -11,6 +11,7 @@ import numpy as np
 
 from myxtts.batches.plan import Plan, plan_corpus
 from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
+from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
@@ -58,6 +59,9 @@ class TrainingCorpus:
             num_languages=len(self.cache.languages),
             num_speakers=len(self.cache.speakers),
             n_mels=self.cache.mel.n_mels,
+            log_floor=self.cache.mel.log_floor,
+            f_min=self.cache.mel.f_min,
+            f_max=self.cache.mel.f_max,
         )
 
 
@@ -118,16 +122,22 @@ def _open_clips(
     return cache, cache.report
 
 
-def mel_statistics(cache: Cache | RecordingTable, clips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each band over an even sample of the given clips, float32 (n_mels,) each."""
-    total_rows = int(cache.frame_counts[clips].sum())
+def mel_statistics(
+    cache: ClipTable, clips: np.ndarray, bands: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each band over an even sample of the given clips, float32 (n_mels,) each.
+
+    `bands`: how many bands of each clip of the cache count, from the lowest; None: all.
+    """
+    n_mels, total_rows = cache.mel.n_mels, int(cache.frame_counts[clips].sum())
     every = max(1, total_rows // STATISTICS_ROWS)
-    count, total, squares = 0, np.zeros(cache.mel.n_mels), np.zeros(cache.mel.n_mels)
-    for clip in clips[::every]:
-        rows = cache.clip_frames(int(clip)).astype(np.float64)
-        count += len(rows)
-        total += rows.sum(axis=0)
-        squares += np.square(rows).sum(axis=0)
-    mean = total / count
-    deviation = np.sqrt(np.maximum(squares / count - mean**2, 1e-8))
+    count, total, squares = np.zeros(n_mels), np.zeros(n_mels), np.zeros(n_mels)
+    for clip in clips[::every].tolist():
+        own_bands = n_mels if bands is None else int(bands[clip])
+        rows = cache.clip_frames(clip)[:, :own_bands].astype(np.float64)
+        count[:own_bands] += len(rows)
+        total[:own_bands] += rows.sum(axis=0)
+        squares[:own_bands] += np.square(rows).sum(axis=0)
+    mean = total / np.maximum(count, 1)
+    deviation = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 1e-8))
     return mean.astype(np.float32), np.maximum(deviation, 1e-2).astype(np.float32)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from myxtts.batches.gather import clip_quality
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
@@ -20,9 +21,10 @@ SYMBOL_TABLE = "text_encoder/embedding/embeddings"
 LANGUAGE_TABLE = "language_embedding/embeddings"
 
 
-def initialize_weights(state: TrainState, corpus: TrainingCorpus) -> None:
+def initialize_weights(state: TrainState, corpus: TrainingCorpus, bandwidth_aware: bool) -> None:
     """New weights (those that the network was built with), fitted to the mels of the corpus."""
-    mean, deviation = mel_statistics(corpus.cache, corpus.plan.clips)
+    bands = clip_quality(corpus.cache, bandwidth_aware).bands
+    mean, deviation = mel_statistics(corpus.cache, corpus.plan.clips, bands)
     state.model.mel_mean.assign(mean)
     state.model.mel_deviation.assign(deviation)
 

@@ -29,7 +29,10 @@ RUN_FILES = (
     "worker-*", "*.partial", "best.old",
 )  # fmt: skip
 """What a run leaves in its folder."""
-FREE_OF_SPEC = {"dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers"}
+FREE_OF_SPEC = {
+    "dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers", "reference_lowpass",
+    "virtual_speakers",
+}  # fmt: skip
 """Numbers of the network that weights do not depend on, or that the names in the corpus describe better."""
 
 
@@ -74,6 +77,9 @@ def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         found.append(SettingChange("text_symbols", symbols_before, symbols_now))
     if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
         found.append(SettingChange("number of speakers", len(before["speakers"]), len(now["speakers"])))
+    if now["model"]["speaker_loss"] and before["model"]["num_speakers"] != now["model"]["num_speakers"]:
+        counts = (before["model"]["num_speakers"], now["model"]["num_speakers"])
+        found.append(SettingChange("number of speakers, which model.speaker_loss tells apart", *counts))
     lines = [str(change) for change in found]
     for kind in ("symbols", "languages"):
         if before[kind] != now[kind]:

@@ -108,9 +108,11 @@ def resolve_starting_config(
     taken_from = config.training.checkpoint_dir if run is not None else init_from
     filled = _filled_in(config_to_dict(config), settings)
     data = config.data
-    if filled["data"]["language"] is None:
+    if filled["data"]["language"] is None and not data.corpora:
         data = with_prepared_language(data, None, announce)
     language = data.language or DEFAULT_LANGUAGE
+    if data.corpora:  # each corpus has its own, and one that names none has the one it was prepared in
+        filled["data"]["language"] = language = data.language
     filled = _filled_in(filled, {"data": {"language": language}, "model": {"size": DEFAULT_SIZE}})
     return parse_config(filled, source=f"the settings taken from {taken_from}")
 

@@ -24,11 +24,12 @@ from myxtts.training.optimizer import ADAM_BETAS, adamw, decay_mask, learning_ra
 from myxtts.training.state import TrainState
 
 METRICS = (
-    "loss", "flow", "prior", "duration", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes",
+    "loss", "flow", "prior", "duration", "speaker", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
+    "stop_wishes",
 )  # fmt: skip
 STEP_COUNTS = NUM_COUNTS + 1
 """Numbers that are summed over replicas before a step: the counts of its clips, and the workers that want to stop."""
-VALIDATION_SUMS = ("flow", "prior", "duration", "frames", "symbols", "predicted_frames")
+VALIDATION_SUMS = ("flow", "prior", "duration", "speaker", "frames", "symbols", "clips", "predicted_frames")
 ALIGNMENT_PRIOR_WEIGHT = 400.0
 """Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; the likelihoods of two symbols
 for a frame differ by tens. Chosen; not measured."""
@@ -213,7 +214,7 @@ class Steps:
         return ClipRandomness(self._seed, VALIDATION_STEP, batch.clips, drops=False)
 
     def _gradient(self, batch: Batch, counts: tf.Tensor, step: tf.Tensor, loss_scale: tf.Tensor) -> Gradient:
-        """Flat gradient of this batch's part of the loss, and the parts of the three terms."""
+        """Flat gradient of this batch's part of the loss, and the parts of the terms."""
         randomness = ClipRandomness(self._seed, step, batch.clips)
         fade = 1.0 - tf.cast(step, tf.float32) / max(self.settings.alignment_prior_steps, 1)
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)

@@ -136,7 +136,7 @@ class XTTSTrainer:
                 elif config.training.init_from is not None:
                     start_from(task.state, config.training.init_from, corpus, line)
                 else:
-                    initialize_weights(task.state, corpus)
+                    initialize_weights(task.state, corpus, config.data.bandwidth_aware)
             task.step = int(task.state.step.numpy())
             task.history, task.evaluation = history, self._evaluate
             task.facts = add_earlier_training(facts, saved, config.training.init_from)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,11 +13,11 @@ import tensorflow as tf
 from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
-from myxtts.corpus.corpus import SAME_ID_PREFIX
+from myxtts.corpus.corpus import SAME_ID_PREFIX, license_name
 from myxtts.errors import CheckpointError, CorpusError
 from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
-from myxtts.models.xtts import XTTS
+from myxtts.models.xtts import HEADS_PREFIX, XTTS
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description
 from myxtts.text.tokenizer import build_front_end
@@ -31,8 +30,6 @@ SENTENCE_CHARACTERS = (10, 180)
 """Shortest and longest limit at which a voice splits its sentences. Chosen; not measured."""
 SPARE_SYMBOLS = 20
 """A sentence has a few more symbols than characters, and texts over `max_text_length` were never seen. Chosen; not measured."""
-LONGEST_LICENCE_NAME = 200
-_DECLARED_LICENCE = re.compile(r"^(?:License|SPDX-License-Identifier): *(\S.*?) *$", re.MULTILINE)
 REFERENCES_PER_SPEAKER = 8
 """Clips whose vectors are averaged for a speaker of the corpus. Chosen; not measured."""
 REFERENCES_PER_BATCH = 64
@@ -122,7 +119,8 @@ def export_voice(
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
     licence_text = facts["licence"]
-    facts["licence"] = licence_name(licence_text, facts["attribution"])
+    facts["licence"] = license_name(licence_text, facts["attribution"])
+    facts["model"] = ModelSpec.from_dict(facts["model"]).without_heads.to_dict()
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     if "training_split" in facts:  # checkpoints of 0.1.0 have none
         facts["training_split"] = TrainingSplit(**facts["training_split"])
@@ -130,6 +128,7 @@ def export_voice(
         **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
     )
     weights = checkpoint.named_weights(prefers_ema=True)
+    weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
     vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
     spec = ModelSpec.from_dict(facts["model"])
     if spec.has_speakers and vectors is None:
@@ -143,20 +142,6 @@ def export_voice(
         vectors,
         license_text=licence_text if licence_text.strip() != facts["licence"] else "",
     )
-
-
-def licence_name(licence: str, attribution: str) -> str:
-    """The short name of a license: a single line as it is; otherwise the names that the text declares, or its first line.
-
-    A Debian copyright file declares every license of a whole package (`License: NAME`). Those that the attribution names are
-    preferred, because it was written for these recordings.
-    """
-    lines = [line.strip() for line in licence.splitlines() if line.strip()]
-    if len(lines) <= 1:
-        return "".join(lines)[:LONGEST_LICENCE_NAME]
-    declared = dict.fromkeys(_DECLARED_LICENCE.findall(licence))
-    own = [name for name in declared if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", attribution)]
-    return (", ".join(own or declared) or lines[0])[:LONGEST_LICENCE_NAME]
 
 
 def speaker_vectors(model: XTTS, cache: ClipTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:

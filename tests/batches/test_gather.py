@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from myxtts.audio.mel import MelSpec, bands_below
 from myxtts.batch import NO_CLIP, BatchShape
-from myxtts.batches.gather import ReferenceChooser, batch_runs
+from myxtts.batches.gather import ReferenceChooser, batch_runs, clip_quality
 
 
 def chooser(speakers, candidates=None, frame_counts=None):
@@ -106,3 +107,43 @@ def test_indices_beyond_32_bits_stay_whole():
     )
     assert runs.frame_runs[0, 0, 0] == many
     assert (runs.frame_runs.dtype, runs.token_runs.dtype) == (np.int64, np.int32)
+
+
+def measured(bandwidths, snrs=None, speakers=None):
+    count = len(bandwidths)
+    snrs = np.full(count, 60.0) if snrs is None else snrs
+    return SimpleNamespace(
+        bandwidths=np.array(bandwidths, np.float32),
+        snrs=np.array(snrs),
+        frame_counts=np.full(count, 100),
+        speaker_numbers=np.arange(count) if speakers is None else np.array(speakers),
+        is_validation=np.zeros(count, bool),
+        mel=MelSpec(16000),
+    )
+
+
+def test_narrow_recordings_lack_bands_that_others_contain():
+    bands = clip_quality(measured([8000, 8000, 4000, 0]), bandwidth_aware=True).bands
+    assert bands.tolist()[:2] == [80, 80]
+    assert bands[2] == bands_below(np.array([4000.0]), MelSpec(16000))[0] < 70
+    assert bands[3] == 80  # not measured
+
+
+def test_bands_that_no_recording_contains_are_learned_as_empty():
+    assert clip_quality(measured([4000] * 5), bandwidth_aware=True).bands.tolist() == [80] * 5
+    one_of_a_hundred = clip_quality(measured([4000] * 99 + [8000]), bandwidth_aware=True).bands
+    assert one_of_a_hundred.tolist() == [80] * 100
+
+
+def test_without_bandwidth_awareness_all_bands_count():
+    assert clip_quality(measured([8000, 4000]), bandwidth_aware=False).bands.tolist() == [80, 80]
+
+
+def test_noise_is_0_for_clean_and_unmeasured_recordings():
+    noise = clip_quality(measured([8000, 8000, 0], [50.0, 15.0, 0.0]), bandwidth_aware=True).noise
+    assert noise.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_the_noise_of_a_clip_is_that_of_its_speakers_clearest_clips():
+    noise = clip_quality(measured([8000] * 4, [10.0, 40.0, 40.0, 15.0], [0, 0, 0, 1]), bandwidth_aware=True).noise
+    assert noise.tolist() == [0.0, 0.0, 0.0, 1.0]

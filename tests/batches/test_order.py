@@ -1,5 +1,6 @@
 """Order: what every kind of plan promises about epochs, batches and positions."""
 
+import dataclasses
 import itertools
 import threading
 
@@ -240,3 +241,38 @@ def test_random_bits_are_evenly_distributed():
     counts = np.bincount((random_bits(7, np.arange(40_000)) % np.uint64(16)).astype(int), minlength=16)
     assert counts.min() > 2300
     assert counts.max() < 2700
+
+
+def balanced_plan(rates, kind="packed"):
+    frames, tokens = speech_lengths(len(rates))
+    plan = build_plan(kind, frames, tokens, batch_size=4, seed=3)
+    return dataclasses.replace(plan, rates=np.asarray(rates, np.float64))
+
+
+def copies(plan, epoch):
+    rows = plan.rows_of_epoch(epoch).rows
+    return np.bincount(rows[rows != NO_CLIP], minlength=len(plan.clips))
+
+
+@pytest.mark.parametrize("kind", ["packed", "fixed"])
+def test_a_clip_of_rate_r_occurs_floor_r_or_one_more_times(kind):
+    rates = np.linspace(0, 3, 200)
+    plan = balanced_plan(rates, kind)
+    counts = np.array([copies(plan, epoch) for epoch in range(40)])
+    assert ((counts == np.floor(rates)) | (counts == np.floor(rates) + 1)).all()
+    assert counts.mean(axis=0) == pytest.approx(rates, abs=0.35)
+    assert counts.sum(axis=1).mean() == pytest.approx(rates.sum(), rel=0.02)
+
+
+def test_balanced_epochs_differ_but_repeat_exactly_from_a_position():
+    plan, again = balanced_plan(np.full(60, 1.5)), balanced_plan(np.full(60, 1.5))
+    assert (copies(plan, 0) != copies(plan, 1)).any()
+    stream = list(itertools.islice(plan.batches(), 30))
+    position = stream[9][2]
+    for (rows, _, _), (expected, _, _) in zip(itertools.islice(again.batches(position), 20), stream[10:], strict=True):
+        np.testing.assert_array_equal(rows, expected)
+
+
+def test_other_rates_are_another_fingerprint():
+    plan = balanced_plan(np.full(60, 1.5))
+    assert plan.fingerprint("x") != dataclasses.replace(plan, rates=None).fingerprint("x")

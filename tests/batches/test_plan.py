@@ -4,21 +4,25 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from myxtts.audio.mel import MelSpec
 from myxtts.batch import NO_CLIP
 from myxtts.batches.plan import (
     LONG_CLIP,
     LONG_TEXT,
     PLAN_KINDS,
     build_plan,
+    copies_per_epoch,
     fitting_clips,
     plan_corpus,
     plan_kind,
     with_clips,
 )
+from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError, PlanError
 from tests.batches.made_up_table import make_table, speech_lengths
@@ -157,3 +161,46 @@ def test_a_corpus_whose_usable_clips_are_all_held_out_is_an_error(tmp_path):
 def test_plans_need_no_tensorflow():
     code = "import sys, myxtts.batches.plan; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@dataclass
+class Minutes(ClipTable):
+    """A table of clips of one minute each."""
+
+    speaker_numbers: np.ndarray
+    speakers: tuple[str, ...]
+    speaker_corpora: tuple[str, ...] = ()
+    mel: MelSpec = dataclasses.field(default_factory=lambda: MelSpec(16000))
+
+    @property
+    def frame_counts(self):
+        return np.full(len(self.speaker_numbers), int(60 * self.mel.frames_per_second), np.int32)
+
+
+def copies_of_speakers(table, data):
+    clips = np.arange(len(table.speaker_numbers))
+    copies = copies_per_epoch(table, clips, data)
+    return [float(copies[table.speaker_numbers == number].sum()) for number in range(len(table.speakers))]
+
+
+def test_a_speaker_gets_the_root_of_the_minutes_and_the_epoch_stays_as_long():
+    table = Minutes(np.repeat([0, 1], [36, 4]), ("long", "short"))
+    long, short = copies_of_speakers(table, DataConfig(balance=0.5))
+    assert long / short == pytest.approx(3)
+    assert long + short == pytest.approx(40)
+
+
+def test_a_clip_of_a_short_speaker_is_not_repeated_too_often():
+    table = Minutes(np.repeat([0, 1], [400, 1]), ("long", "short"))
+    assert copies_of_speakers(table, DataConfig(balance=0.5))[1] == 4.0
+
+
+def test_the_weight_of_a_corpus_multiplies_the_share_of_its_speakers():
+    table = Minutes(np.repeat([0, 1, 2], [9, 9, 9]), ("a", "b", "c"), ("one", "two", "two"))
+    data = DataConfig(corpora=({"folder": "one", "weight": 2.0}, {"folder": "two", "weight": 0.5}))  # type: ignore[arg-type]
+    a, b, c = copies_of_speakers(table, data)
+    assert (a / b, b / c) == (pytest.approx(4), pytest.approx(1))
+
+
+def test_without_balance_and_weights_every_clip_is_used_once():
+    assert copies_per_epoch(Minutes(np.zeros(3, np.int32), ("a",)), np.arange(3), DataConfig()) is None

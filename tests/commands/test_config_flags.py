@@ -72,12 +72,16 @@ def value_of(config, name):
     return config_to_dict(config)[section][field]
 
 
+REPLACED = {"data.train_data": {"data.corpora"}}
+"""Other fields that a flag sets back, because they say the same in another way."""
+
+
 @pytest.mark.parametrize("flag", PROMISED)
 def test_each_flag_sets_its_field_and_nothing_else(flag):
     name, value = PROMISED[flag]
     overrides = overrides_of(parsed(*flag.split()))
     assert value_of(load_config(None, overrides), name) == value
-    assert set(overrides) <= {name, "data.plan", "data.pad_to_fixed_length"}
+    assert set(overrides) <= {name, "data.plan", "data.pad_to_fixed_length"} | REPLACED.get(name, set())
 
 
 def test_every_promised_flag_exists_and_no_other():
@@ -121,10 +125,29 @@ def test_the_help_of_a_flag_is_that_of_its_field_with_its_default(capsys):
     for line in (
         "--epochs EPOCHS number of times that every training clip is used (default: 500)",
         "--num-workers NUM_WORKERS threads of the loader and processes of `prepare` (default: one per core)",
-        "--train-data TRAIN_DATA folder of recordings with metadata.csv (default: the bundled English prompts)",
+        "--train-data TRAIN_DATA [TRAIN_DATA ...] folder of recordings with metadata.csv (default: the bundled English prompts)",
         "--lr LR peak learning rate (default: by optimization_level and model size)",
     ):
         assert line in help_text
+
+
+def test_several_folders_are_corpora_that_replace_those_of_the_file(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("data: {corpora: [old], balance: 0.5}\n")
+    several = load_config(file, overrides_of(parsed("--train-data", "a", "b"))).data
+    assert ([corpus.folder for corpus in several.corpora], several.train_data, several.balance) == (
+        ["a", "b"],
+        None,
+        0.5,
+    )
+    one = load_config(file, overrides_of(parsed("--train-data", "a"))).data
+    assert (one.corpora, one.train_data) == ((), "a")
+
+
+def test_the_language_of_a_corpus_may_be_a_name(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("data: {corpora: [{folder: a, language: Persian}]}\n")
+    assert config_of(parsed("--config", str(file))).data.corpora[0].language == "fa"
 
 
 def test_a_switch_sets_a_boolean_that_is_not_the_default():

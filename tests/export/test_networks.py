@@ -78,6 +78,17 @@ def test_speakers_and_languages_are_conditions_as_in_the_network(tmp_path, durat
     assert_same_speech(model, engine, [5, 9, 12, 4, 20, 11], sampling, MEL.frames_per_second)
 
 
+def test_a_voice_with_a_recording_condition_speaks_as_from_a_wide_and_clean_recording(tmp_path):
+    model = describe(("anna", "ben")).model | {"recording_condition": True}
+    folder = write_voice(tmp_path / "voice", ("anna", "ben"), model=model)
+    description, weights = read_weights(folder)
+    assert np.abs(weights["recording_condition/kernel"]).max() > 0
+    engine, vectors = load_engine(folder, description)
+    network_of_voice = network(description.model_spec(), weights)
+    sampling = Sampling(vectors[1], 0, 1.0, 5, 1.0)
+    assert_same_speech(network_of_voice, engine, [5, 9, 12, 4, 20, 11], sampling, MEL.frames_per_second)
+
+
 @pytest.mark.parametrize("frames", [64, 67, 200])
 def test_clone_vectors_are_those_of_the_network(tmp_path, frames):
     folder = write_voice(tmp_path / "voice", ("anna", "ben"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -54,6 +55,8 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
         "clips": np.full(shape, NO_CLIP, np.int32),
         "speakers": np.zeros(shape, np.int32),
         "languages": np.zeros(shape, np.int32),
+        "bands": np.full(shape, N_MELS, np.int32),
+        "noise": np.zeros(shape, np.float32),
         "references": np.zeros((*shape, 16 if has_references else 0, N_MELS), np.float32),
     }
     for row, clips in enumerate(rows):
@@ -73,7 +76,9 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
     return Batch(**{name: tf.constant(value) for name, value in values.items()})
 
 
-def tiny_spec(num_speakers: int = 2, dropout: float = 0.0, dilations: tuple[int, ...] = (1, 2, 4)) -> ModelSpec:
+def tiny_spec(
+    num_speakers: int = 2, dropout: float = 0.0, dilations: tuple[int, ...] = (1, 2, 4), **changes: Any
+) -> ModelSpec:
     return ModelSpec(
         num_symbols=NUM_SYMBOLS,
         num_languages=2,
@@ -89,14 +94,19 @@ def tiny_spec(num_speakers: int = 2, dropout: float = 0.0, dilations: tuple[int,
         decoder_dropout=dropout,
         condition_dropout=dropout,
         decoder_dilations=dilations,
+        **changes,
     )
 
 
 def tiny_model(
-    num_speakers: int = 2, dropout: float = 0.0, dtype: str = "float32", dilations: tuple[int, ...] = (1, 2, 4)
+    num_speakers: int = 2,
+    dropout: float = 0.0,
+    dtype: str = "float32",
+    dilations: tuple[int, ...] = (1, 2, 4),
+    **changes: Any,
 ) -> XTTS:
     """A small network whose weights are all random: the zeros that training starts with would hide differences."""
-    model = XTTS(tiny_spec(num_speakers, dropout, dilations), dtype=dtype)
+    model = XTTS(tiny_spec(num_speakers, dropout, dilations, **changes), dtype=dtype)
     model.build()
     random = np.random.default_rng(3)
     for variable in model.trainable_variables:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from myxtts.batch import BatchShape, shape_of
 from myxtts.config.config import TrainingConfig
+from myxtts.training.objective import NUM_TERMS
 from myxtts.training.optimization import resolve_optimization
 from myxtts.training.state import TrainState
 from myxtts.training.steps import METRICS, Steps
@@ -74,7 +75,7 @@ def test_each_shape_is_traced_once(clips, batch):
 def gradients_of(steps, batches):
     """Flat gradient of several batches taken as one."""
     counts = tf.add_n([steps._count_step(batch) for batch in batches])
-    total = tf.zeros(steps.state.layout.size), tf.zeros(3)
+    total = tf.zeros(steps.state.layout.size), tf.zeros(NUM_TERMS)
     for batch in batches:
         total = steps._gradient_step(batch, counts, total)
     return np.concatenate(total)

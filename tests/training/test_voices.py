@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.corpus.corpus import license_name
 from myxtts.corpus.manifest import read_manifest, read_splits
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
@@ -15,7 +16,7 @@ from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice, license_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.voices import export_voice, licence_name, reference_clips, speaker_vectors
+from myxtts.training.voices import export_voice, reference_clips, speaker_vectors
 from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.models.clips import N_MELS, tiny_model
 from tests.training.small_runs import quiet_display, small_config
@@ -36,7 +37,7 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
     ],
 )
 def test_a_license_is_known_by_its_name(licence, attribution, name):
-    assert licence_name(licence, attribution) == name
+    assert license_name(licence, attribution) == name
 
 
 def test_the_bundled_voice_has_the_terms_of_its_corpus_in_short_and_in_full():
@@ -44,7 +45,7 @@ def test_the_bundled_voice_has_the_terms_of_its_corpus_in_short_and_in_full():
     manifest = read_manifest(corpus)
     licence, attribution = manifest.license, manifest.attribution
     description = read_description(bundled_voice())
-    assert description.licence == licence_name(licence, attribution) == "CC-BY-SA-3.0"
+    assert description.licence == license_name(licence, attribution) == "CC-BY-SA-3.0"
     assert description.attribution == attribution
     assert license_file(bundled_voice()).read_text(encoding="utf-8") == licence
 
