@@ -16,7 +16,7 @@ from typing import NamedTuple
 from myxtts.errors import VoiceError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
-from myxtts.synthesis.options import SHOWN_NAMES, parse_mixture
+from myxtts.synthesis.options import SHOWN_NAMES, check_front_end, parse_mixture
 from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice
@@ -207,13 +207,17 @@ class VoicePool:
 def open_voices(
     folders: Sequence[Path], speakers_folder: Path | None = None, threads: int | None = None
 ) -> tuple[VoicePool, list[str]]:
-    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read."""
+    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read.
+
+    A voice that needs espeak-ng is a `TextError` if that is not installed.
+    """
     voices: dict[str, Voice] = {}
     for folder in folders or [bundled_voice()]:
         name = folder.resolve().name
         if name in voices:
             raise VoiceError(f"Two voices have the folder name {name!r}. Rename one of them: {folder}.")
         voices[name] = Voice.load(folder, threads)
+        check_front_end(voices[name].description.tokenizer().front_end)
     pool = VoicePool(voices, speakers_folder)
     return pool, pool.load_speakers()
 
