@@ -25,8 +25,8 @@ from myxtts.training.history import RunHistory
 
 EARLIER_RUN = "before-reset"
 RUN_FILES = (
-    "step-*", "best", "*.jsonl", "*.csv", "status.json", "tensorboard", "voice", "evaluated-voice", "samples", "worker-*",
-    "*.partial", "best.old",
+    "step-*", "best", "*.jsonl", "*.csv", "status.json", "alignment.png", "tensorboard", "voice", "evaluated-voice",
+    "samples", "worker-*", "*.partial", "best.old",
 )  # fmt: skip
 """What a run leaves in its folder."""
 FREE_OF_SPEC = {"dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers"}
