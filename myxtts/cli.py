@@ -34,6 +34,20 @@ TRAINING_PACKAGES = {
 }
 """Packages of the extra `train`: speaking needs none of them."""
 TRAINING_INSTALL_LINE = "`pip install '.[train]'` in the project folder"
+SERVING_PACKAGES = {
+    "fastapi": "FastAPI",
+    "starlette": "FastAPI",
+    "uvicorn": "uvicorn",
+    "prometheus_client": "prometheus-client",
+    "multipart": "python-multipart",
+    "python_multipart": "python-multipart",
+    "av": "PyAV",
+}
+"""Packages of the extra `serve`."""
+INSTALL_LINES = {
+    **dict.fromkeys(TRAINING_PACKAGES, TRAINING_INSTALL_LINE),
+    **dict.fromkeys(SERVING_PACKAGES, "`pip install '.[serve]'` in the project folder"),
+}
 
 COMMANDS = {
     "corpus": (
@@ -52,6 +66,7 @@ COMMANDS = {
     "say": ("speak", "speak a text and write it to a file"),
     "export": ("voice", "write a voice for Piper or sherpa-onnx"),
     "clone": ("speak", "speak a text in the voice of a recording"),
+    "serve": ("serve", "speak over HTTP (OpenAI's and Piper's interfaces) and Wyoming (Home Assistant)"),
     "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and what cannot be read"),
     "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),
@@ -90,12 +105,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MyXTTSError as error:
         return _report(arguments.command, str(error))
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in TRAINING_PACKAGES:
+        package = (error.name or "").split(".")[0]
+        if package not in INSTALL_LINES:
             raise
-        return _report(
-            arguments.command,
-            f"This needs {TRAINING_PACKAGES[error.name.split('.')[0]]}, which is not installed. Run {TRAINING_INSTALL_LINE}.",
-        )
+        name = (TRAINING_PACKAGES | SERVING_PACKAGES)[package]
+        return _report(arguments.command, f"This needs {name}, which is not installed. Run {INSTALL_LINES[package]}.")
     except BrokenPipeError:
         return (
             EXIT_USER_ERROR  # the reader of our output has exited (`myxtts stats | head`): there is nobody to print to

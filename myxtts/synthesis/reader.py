@@ -109,28 +109,29 @@ class Reader:
                 open_sentence = None
             following = parts[index + 1] if index + 1 < len(parts) else None
             goes_on = isinstance(following, Spoken) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
-            sentences = self._sentences_of(part, language)
-            for number, sentence in enumerate(sentences, start=1):
+            for sentence, is_last in self._sentences_of(part, language):
                 if open_sentence is not None:
                     sentence = self._joined(open_sentence, sentence)
                     open_sentence = None
-                if goes_on and number == len(sentences):
+                if goes_on and is_last:
                     open_sentence = sentence
                 else:
                     yield sentence
         if open_sentence is not None:
             yield open_sentence
 
-    def _sentences_of(self, part: Spoken, language: str) -> list[_Sentence]:
+    def _sentences_of(self, part: Spoken, language: str) -> Iterator[tuple[_Sentence, bool]]:
+        """The sentences of a part, one when it is asked for (a book is not read before its first word), and whether it is the last."""
         language = part.style.language or language
         if part.is_phonemes:
             encoded = self.tokenizer.number(self._symbols_of(part.text))
-            return [_Sentence(part.text, encoded.ids, encoded.unknown, part.style, ends_sentence=True)]
-        found = []
-        for piece in split_sentences(part.text, language, self.max_characters):
+            yield _Sentence(part.text, encoded.ids, encoded.unknown, part.style, ends_sentence=True), True
+            return
+        pieces = split_sentences(part.text, language, self.max_characters)
+        for number, piece in enumerate(pieces, start=1):
             encoded = self.tokenizer.encode(piece.text, language)
-            found.append(_Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence))
-        return found
+            sentence = _Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence)
+            yield sentence, number == len(pieces)
 
     def _symbols_of(self, phonemes: str) -> list[str]:
         """Phonemes as the voice has them: a letter with its mark is one symbol or two."""

@@ -28,6 +28,7 @@ READ_SECONDS = 180.0
 USED_SECONDS = 60.0
 """Of a long reference only the beginning is used: more does not change the vector much."""
 MOST_BYTES = 1 << 20
+LONGEST_NAME = 200
 LARGEST_VALUE = 1e6
 """Far beyond any value of a speaker vector; float32 can hold it."""
 
@@ -40,6 +41,10 @@ class Speaker:
     """float32 (speaker_channels,)."""
     voice: str
     """Identity of the voice that it belongs to (`voice_folder.voice_identity`)."""
+    name: str = ""
+    """Chosen by whoever stored it; empty: none."""
+    created: int = 0
+    """When it was stored, in seconds since 1970; 0: not known."""
 
     def save(self, path: str | Path) -> None:
         """Write the vector as JSON, whole or not at all."""
@@ -47,6 +52,7 @@ class Speaker:
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "voice": self.voice,
+            **({"name": self.name, "created": self.created} if self.name else {}),
             # Not rounded: the saved speaker sounds exactly like the cloned one.
             "vector": [float(value) for value in self.vector],
         }
@@ -72,10 +78,12 @@ class Speaker:
                 f"{FORMAT_VERSION}."
             )
         vector, voice = content.get("vector"), content.get("voice")
+        name, created = content.get("name", ""), content.get("created", 0)
         is_vector = isinstance(vector, list) and vector and all(map(_is_vector_value, vector))
-        if not is_vector or not isinstance(voice, str):
+        is_named = isinstance(name, str) and len(name) <= LONGEST_NAME and type(created) is int
+        if not is_vector or not is_named or not isinstance(voice, str):
             raise VoiceError(f"{path} is damaged: a speaker is a list of finite numbers and the name of a voice.")
-        return cls(np.asarray(vector, np.float32), voice)
+        return cls(np.asarray(vector, np.float32), voice, name, created)
 
 
 def _is_vector_value(value: Any) -> bool:

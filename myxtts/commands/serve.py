@@ -1,0 +1,153 @@
+"""`myxtts serve`: voices over HTTP and Wyoming, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from myxtts.errors import ConfigError
+from myxtts.runtime.console import printable
+
+if TYPE_CHECKING:
+    from myxtts.serving.settings import Settings
+
+KEY_VARIABLE = "MYXTTS_API_KEYS"
+"""Environment variable with API keys, separated by commas: arguments can be seen by other users of the machine."""
+
+
+def configure_serve(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts serve`."""
+    from myxtts.serving.settings import WYOMING_PORT, Settings
+
+    defaults = Settings()
+    parser.add_argument(
+        "--voice",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=Path,
+        help="voice folder (repeatable; the first is the default; default: the bundled voice)",
+    )
+    parser.add_argument(
+        "--host", default=defaults.host, help="address to bind to (default: %(default)s, this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=defaults.port, help="HTTP port (default: %(default)s)")
+    parser.add_argument(
+        "--wyoming",
+        type=int,
+        nargs="?",
+        const=WYOMING_PORT,
+        metavar="PORT",
+        help=f"also speak Wyoming, the protocol of Home Assistant (default port: {WYOMING_PORT})",
+    )
+    parser.add_argument("--announce", action="store_true", help="announce the Wyoming server on the network (zeroconf)")
+    parser.add_argument(
+        "--api-keys",
+        metavar="FILE",
+        type=Path,
+        help=f"file with one key per line; requests must have one of them (or the variable {KEY_VARIABLE})",
+    )
+    parser.add_argument(
+        "--allowed-host", metavar="NAME", action="append", default=[], help="name that requests may use for this server"
+    )
+    parser.add_argument(
+        "--allowed-origin", metavar="ORIGIN", action="append", default=[], help="web pages that may call this server"
+    )
+    parser.add_argument(
+        "--speakers", metavar="FOLDER", type=Path, help="store cloned speakers here (default: no cloning)"
+    )
+    parser.add_argument(
+        "--keep-recordings", action="store_true", help="store the recording of a clone if its request asks for it"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of one sentence (default: all cores)")
+    parser.add_argument(
+        "--max-characters",
+        type=int,
+        default=defaults.max_characters,
+        metavar="N",
+        help="characters of one text (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-requests",
+        type=int,
+        default=defaults.max_requests,
+        metavar="N",
+        help="texts spoken at the same time (default: %(default)s)",
+    )
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Serve until the process is asked to end."""
+    import uvicorn
+
+    from myxtts.serving.app import create_app
+    from myxtts.serving.voices import open_voices
+
+    settings = settings_from(arguments)
+    if settings.speakers_folder is not None:
+        settings.speakers_folder.mkdir(parents=True, exist_ok=True)
+    voices, problems = open_voices(arguments.voice, settings.speakers_folder, arguments.threads)
+    for problem in problems:
+        sys.stderr.write(f"{printable(problem, keeps_lines=False)}\n")
+    app = create_app(voices, settings)
+    address = f"[{settings.host}]" if ":" in settings.host else settings.host
+    sys.stdout.write(f"voices: {', '.join(printable(name) for name in voices.loaded)}\n")
+    sys.stdout.write(f"http://{address}:{settings.port}/v1  (documentation: /docs)\n")
+    if settings.wyoming_port is not None:
+        sys.stdout.write(f"tcp://{address}:{settings.wyoming_port}  (Wyoming)\n")
+    sys.stdout.flush()
+    uvicorn.run(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    return 0
+
+
+def settings_from(arguments: argparse.Namespace) -> Settings:
+    """The settings of the command line; a `ConfigError` for values that make no server."""
+    from myxtts.serving.settings import Settings
+
+    for name in ("max_characters", "max_requests", "threads"):
+        value = vars(arguments)[name]
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} must be at least 1. Received: {value}.")
+    if arguments.announce and arguments.wyoming is None:
+        raise ConfigError("--announce announces the Wyoming server. Add --wyoming.")
+    if arguments.keep_recordings and arguments.speakers is None:
+        raise ConfigError("--keep-recordings needs a folder for them. Add --speakers FOLDER.")
+    return Settings(
+        host=arguments.host,
+        port=arguments.port,
+        wyoming_port=arguments.wyoming,
+        announces_wyoming=arguments.announce,
+        api_keys=_read_keys(arguments.api_keys),
+        allowed_hosts=tuple(arguments.allowed_host),
+        allowed_origins=tuple(arguments.allowed_origin),
+        speakers_folder=arguments.speakers,
+        keeps_recordings=arguments.keep_recordings,
+        max_characters=arguments.max_characters,
+        max_requests=arguments.max_requests,
+    )
+
+
+def _read_keys(path: Path | None) -> tuple[str, ...]:
+    """The keys of the file and of the environment variable."""
+    lines = os.environ.get(KEY_VARIABLE, "").split(",")
+    if path is not None:
+        try:
+            lines += path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ConfigError(f"The keys in {path} cannot be read: {reason}.") from None
+    keys = tuple(line.strip() for line in lines if line.strip())
+    if path is not None and not keys:
+        raise ConfigError(f"{path} has no key. Expected one key per line.")
+    return keys

@@ -1,0 +1,88 @@
+"""The HTTP application: routes, guards, metrics, and what starts and ends with it.
+
+    pool, problems = open_voices([Path("my-voice")])
+    app = create_app(pool, Settings())
+
+`app.state.engine` speaks, `app.state.settings` are the limits. Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
+from starlette.middleware.cors import CORSMiddleware
+
+from myxtts import __version__
+from myxtts.serving.engine import SpeechEngine
+from myxtts.serving.errors import ERROR_RESPONSES, LOG, add_error_handlers
+from myxtts.serving.guard import Guard
+from myxtts.serving.settings import Settings
+from myxtts.serving.speech_api import speech_routes
+from myxtts.serving.voices import VoicePool
+
+DESCRIPTION = (
+    "Text-to-speech with the interfaces of OpenAI and Piper. Audio streams sentence by sentence; requests take turns. "
+    "Answers with audio have the header `X-Synthetic-Speech: true`."
+)
+
+
+def create_app(voices: VoicePool, settings: Settings) -> FastAPI:
+    """The application of one server. Its life cycle warms the voices up and runs the Wyoming server."""
+    engine = SpeechEngine(voices, settings)
+
+    @asynccontextmanager
+    async def life_cycle(_: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.callback(engine.close)
+            warming = asyncio.create_task(_warm_up(engine))
+            stack.push_async_callback(_cancel, warming)
+            yield
+
+    app = FastAPI(
+        title="MyXTTS",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=life_cycle,
+        responses=ERROR_RESPONSES,
+    )
+    app.state.engine = engine
+    app.state.settings = settings
+    add_error_handlers(app)
+    app.include_router(speech_routes(engine))
+    _add_status_routes(app, engine)
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Guard, settings=settings)
+    return app
+
+
+def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
+    @app.get("/health", tags=["status"])
+    async def health() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["status"], responses={503: {"description": "The voices are still being warmed up."}})
+    async def ready() -> Response:
+        """Whether the voices have been warmed up."""
+        status = "ready" if engine.is_ready else "warming up"
+        return JSONResponse({"status": status}, 200 if engine.is_ready else 503)
+
+
+async def _warm_up(engine: SpeechEngine) -> None:
+    try:
+        await engine.warm_up()
+    except Exception:
+        LOG.exception("A voice could not be warmed up.")
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,230 @@
+"""The voices of a server by name: loaded voices, their speakers, cloned speakers, and the names that OpenAI's clients send."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from myxtts.errors import VoiceError
+from myxtts.runtime.atomic import cause_of
+from myxtts.synthesis.options import check_name, parse_mixture
+from myxtts.synthesis.speaker import Speaker
+from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice_folder import bundled_voice
+from myxtts.text.languages import likely_script
+
+OPENAI_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
+"""The names that clients have built in."""
+LATER_OPENAI_VOICES = ("ash", "ballad", "coral", "sage", "verse", "marin", "cedar")
+DEFAULT_NAMES = ("", "default")
+MOST_SPEAKERS = 1000
+"""Cloned speakers of one server."""
+_SPEAKER_NAME = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?")
+_SCRIPTS = {
+    "ARABIC": "Arab",
+    "LATIN": "Latn",
+    "CYRILLIC": "Cyrl",
+    "GREEK": "Grek",
+    "HEBREW": "Hebr",
+    "DEVANAGARI": "Deva",
+}
+"""First word of a letter's Unicode name → ISO 15924."""
+LOOKED_AT_CHARACTERS = 400
+
+
+class VoiceEntry(NamedTuple):
+    """One name that a request may ask for."""
+
+    id: str
+    voice: str
+    """Name of the loaded voice."""
+    speaker: str | None
+    languages: tuple[str, ...]
+    is_cloned: bool = False
+
+
+class Chosen(NamedTuple):
+    """What a name stands for."""
+
+    voice: Voice
+    speaker: str | Speaker | None
+
+
+class VoicePool:
+    """Loaded voices by name, the first being the default, and the cloned speakers of a folder."""
+
+    def __init__(self, voices: Mapping[str, Voice], speakers_folder: Path | None = None):
+        """Use `open_voices`."""
+        if not voices:
+            raise VoiceError("A server needs at least one voice. Received: none.")
+        self.loaded = dict(voices)
+        self._speakers_folder = speakers_folder
+        self._cloned: dict[str, Speaker] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def default(self) -> str:
+        """Name of the first voice."""
+        return next(iter(self.loaded))
+
+    @property
+    def can_clone(self) -> bool:
+        """Whether recordings can become speakers here."""
+        return self._speakers_folder is not None and any(voice.can_clone for voice in self.loaded.values())
+
+    def entries(self) -> list[VoiceEntry]:
+        """Every voice, every speaker of a voice of several speakers, and every cloned speaker."""
+        entries = []
+        for name, voice in self.loaded.items():
+            entries.append(VoiceEntry(name, name, None, voice.languages))
+            if len(voice.speakers) > 1:
+                entries += [VoiceEntry(f"{name}/{each}", name, each, voice.languages) for each in voice.speakers]
+        for name, speaker in sorted(self._cloned.copy().items()):
+            owner = self._owner(speaker)
+            if owner is not None:
+                entries.append(VoiceEntry(name, owner, name, self.loaded[owner].languages, is_cloned=True))
+        return entries
+
+    def choose(self, name: str | None) -> Chosen:
+        """The voice and speaker of a name; a `VoiceError` that lists the names if there is none.
+
+        A name is a voice, a cloned speaker, `voice/speaker`, a speaker of any voice, a mixture of speakers (`anna:0.7+ben:0.3`), or
+        one of OpenAI's voices, which stand for the entries in their order.
+        """
+        if name is None or (name in DEFAULT_NAMES and name not in self.loaded):
+            return Chosen(self.loaded[self.default], None)
+        if name in self.loaded:
+            return Chosen(self.loaded[name], None)
+        if name in self._cloned and (owner := self._owner(self._cloned[name])) is not None:
+            return Chosen(self.loaded[owner], self._cloned[name])
+        voice_name, slash, speaker = name.partition("/")
+        if slash and voice_name in self.loaded:
+            voice = self.loaded[voice_name]
+            parse_mixture(speaker, voice.speakers)
+            return Chosen(voice, speaker)
+        for voice in self.loaded.values():
+            if _is_speaker(name, voice):
+                return Chosen(voice, name)
+        known = OPENAI_VOICES + LATER_OPENAI_VOICES
+        entries = self.entries()
+        if name.lower() in known:
+            entry = entries[known.index(name.lower()) % len(entries)]
+            return self.choose(entry.id)
+        check_name("voice", name, [entry.id for entry in entries])
+        raise VoiceError(f"There is no voice {name!r:.60}.")
+
+    def load_speakers(self) -> list[str]:
+        """Read the cloned speakers of the folder; returns one line for each file that cannot be read."""
+        if self._speakers_folder is None:
+            return []
+        problems = []
+        for path in sorted(self._speakers_folder.glob("*.json")):
+            try:
+                speaker = Speaker.load(path)
+            except VoiceError as error:
+                problems.append(str(error))
+                continue
+            if speaker.name:
+                self._cloned[speaker.name] = speaker
+        return problems
+
+    def add_speaker(self, name: str, voice: Voice, recordings: Sequence[Path]) -> Speaker:
+        """Clone the speaker of recordings and store its vector under a new name."""
+        if self._speakers_folder is None:
+            raise VoiceError("This server does not store speakers. Start it with --speakers FOLDER.")
+        self.check_new_name(name)
+        speaker = replace(voice.clone(recordings), name=name, created=int(time.time()))
+        with self._lock:
+            self.check_new_name(name)  # two uploads at once
+            speaker.save(self._file(self._speakers_folder, name))
+            self._cloned[name] = speaker
+        return speaker
+
+    def delete_speaker(self, name: str) -> None:
+        """Remove a cloned speaker; a `VoiceError` if there is none of this name."""
+        with self._lock:
+            check_name("cloned speaker", name, sorted(self._cloned))
+            if self._speakers_folder is not None:
+                path = self._file(self._speakers_folder, name)
+                try:
+                    path.unlink(missing_ok=True)
+                    path.with_suffix(".wav").unlink(missing_ok=True)
+                except OSError as error:
+                    raise VoiceError(f"The speaker {name!r} could not be deleted: {cause_of(error)}.") from None
+            del self._cloned[name]
+
+    def cloned(self, name: str) -> Speaker:
+        """A cloned speaker by name."""
+        check_name("cloned speaker", name, sorted(self._cloned))
+        return self._cloned[name]
+
+    def recording_of(self, name: str) -> Path | None:
+        """Where the recording of a cloned speaker is stored if it is kept."""
+        return None if self._speakers_folder is None else self._file(self._speakers_folder, name).with_suffix(".wav")
+
+    def check_new_name(self, name: str) -> None:
+        """Raise a `VoiceError` for a name that a new speaker cannot have."""
+        if not _SPEAKER_NAME.fullmatch(name):
+            raise VoiceError(
+                f"A speaker's name has 1 to 64 letters, digits, spaces, dots, dashes or underscores. Received: {name!r:.80}."
+            )
+        taken = name in self._cloned or name in self.loaded or name.lower() in OPENAI_VOICES + LATER_OPENAI_VOICES
+        if taken or name in DEFAULT_NAMES or any(name in voice.speakers for voice in self.loaded.values()):
+            raise VoiceError(f"There is already a voice or speaker {name!r}. Choose another name, or delete it first.")
+        if len(self._cloned) >= MOST_SPEAKERS:
+            raise VoiceError(f"The server has {MOST_SPEAKERS} cloned speakers, its limit. Delete one first.")
+
+    @staticmethod
+    def _file(folder: Path, name: str) -> Path:
+        """A file name that no request can choose."""
+        return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+
+    def _owner(self, speaker: Speaker) -> str | None:
+        return next((name for name, voice in self.loaded.items() if voice.identity == speaker.voice), None)
+
+
+def open_voices(
+    folders: Sequence[Path], speakers_folder: Path | None = None, threads: int | None = None
+) -> tuple[VoicePool, list[str]]:
+    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read."""
+    voices: dict[str, Voice] = {}
+    for folder in folders or [bundled_voice()]:
+        name = folder.resolve().name
+        if name in voices:
+            raise VoiceError(f"Two voices have the folder name {name!r}. Rename one of them: {folder}.")
+        voices[name] = Voice.load(folder, threads)
+    pool = VoicePool(voices, speakers_folder)
+    return pool, pool.load_speakers()
+
+
+def guess_language(text: str, languages: Sequence[str]) -> str | None:
+    """The first language of a voice that is written in the script of most letters of a text; None: the voice's default.
+
+    Clients of OpenAI's interface have no field for a language.
+    """
+    if len(languages) < 2:
+        return None
+    counts: dict[str, int] = {}
+    for character in text[:LOOKED_AT_CHARACTERS]:
+        if character.isalpha():
+            script = _SCRIPTS.get(unicodedata.name(character, "").partition(" ")[0], "")
+            counts[script] = counts.get(script, 0) + 1
+    if not counts:
+        return None
+    script = max(counts, key=lambda each: counts[each])
+    return next((language for language in languages if likely_script(language) == script), None)
+
+
+def _is_speaker(name: str, voice: Voice) -> bool:
+    try:
+        parse_mixture(name, voice.speakers)
+    except VoiceError:
+        return False
+    return True
