@@ -111,12 +111,12 @@ def pairs_of(sounds: Sequence[str]) -> frozenset[str]:
 
 def choose_prompts(prompts: Iterable[Prompt], covered: Collection[str], count: int) -> list[Prompt]:
     """The next `count` sentences, greedily: each has the most pairs that the ones before it lack; of equals the shorter."""
-    left, covered = list(prompts), set(covered)
-    chosen = []
+    left, known = list(prompts), set(covered)
+    chosen: list[Prompt] = []
     while left and len(chosen) < count:
-        best = max(left, key=lambda prompt: (len(prompt.pairs - covered), -prompt.sounds, prompt.id))
+        best = max(left, key=lambda prompt: (len(prompt.pairs - known), -prompt.sounds, prompt.id))
         left.remove(best)
-        covered |= best.pairs
+        known |= best.pairs
         chosen.append(best)
     return chosen
 

@@ -160,8 +160,8 @@ class TrainingWish:
     """None: the bundled corpus."""
     corpus_name: str
     size: str
-    start: Path | str | None
-    """A voice folder or `bundled`; None: from nothing."""
+    start: Path | None
+    """A voice folder; None: from nothing."""
     minutes: float
     language: str | None = None
 
