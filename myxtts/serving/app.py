@@ -13,16 +13,19 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.middleware.cors import CORSMiddleware
 
 from myxtts import __version__
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import ERROR_RESPONSES, LOG, add_error_handlers
 from myxtts.serving.guard import Guard
+from myxtts.serving.piper_api import piper_routes
 from myxtts.serving.settings import Settings
+from myxtts.serving.speakers_api import speaker_routes
 from myxtts.serving.speech_api import speech_routes
 from myxtts.serving.voices import VoicePool
+from myxtts.serving.wyoming import run_wyoming
 
 DESCRIPTION = (
     "Text-to-speech with the interfaces of OpenAI and Piper. Audio streams sentence by sentence; requests take turns. "
@@ -40,6 +43,7 @@ def create_app(voices: VoicePool, settings: Settings) -> FastAPI:
             stack.callback(engine.close)
             warming = asyncio.create_task(_warm_up(engine))
             stack.push_async_callback(_cancel, warming)
+            await stack.enter_async_context(run_wyoming(engine))
             yield
 
     app = FastAPI(
@@ -52,13 +56,14 @@ def create_app(voices: VoicePool, settings: Settings) -> FastAPI:
     app.state.engine = engine
     app.state.settings = settings
     add_error_handlers(app)
-    app.include_router(speech_routes(engine))
+    for routes in (speech_routes, speaker_routes, piper_routes):
+        app.include_router(routes(engine))
     _add_status_routes(app, engine)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.allowed_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Guard, settings=settings, count_request=engine.metrics.count_request)
     return app
 
 
@@ -73,6 +78,11 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
         """Whether the voices have been warmed up."""
         status = "ready" if engine.is_ready else "warming up"
         return JSONResponse({"status": status}, 200 if engine.is_ready else 503)
+
+    @app.get("/metrics", tags=["status"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """What the server counts, for Prometheus."""
+        return PlainTextResponse(engine.metrics.to_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _warm_up(engine: SpeechEngine) -> None:

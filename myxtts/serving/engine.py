@@ -1,7 +1,7 @@
 """The voices of a server, and the turns of its requests: one sentence at a time, the request that was served least first.
 
-The order is start-time fair queueing (Goyal, Vin and Cheng, 1996): each request has a tag, which grows by the seconds of audio that it
-received. A new request starts at the tag served last, so it is next, and no request is passed over for ever.
+The order is start-time fair queueing (Goyal, Vin and Cheng, 1996): each request has a tag, which grows by the seconds of audio
+that it received. A new request starts at the tag served last, so it is next, and no request is passed over for ever.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from myxtts.errors import MyXTTSError, TextError
+from myxtts.serving.metrics import Metrics
 from myxtts.serving.settings import Settings
 from myxtts.serving.voices import VoicePool
 from myxtts.synthesis.options import SpeechOptions
@@ -104,17 +105,23 @@ class SpeechEngine:
         self.voices = voices
         self.settings = settings
         self.turns = TurnQueue(settings.workers)
+        self.metrics = Metrics()
         self.is_ready = False
         self.num_active = 0
         self.pending_characters = 0
         self._seconds_per_character = FIRST_GUESS_SECONDS_PER_CHARACTER
+        self.metrics.watch("tts_queue_depth", "Requests that wait for their turn.", lambda: self.turns.num_waiting)
+        self.metrics.watch("tts_active_requests", "Texts that are being spoken.", lambda: self.num_active)
 
     async def warm_up(self) -> None:
         """Speak a word with every voice: the first sentence of a process takes longer than others."""
         for voice in self.voices.loaded.values():
-            with_text = _speakable(voice)
-            await self.turns.run(self.turns.current_tag, lambda voice=voice, text=with_text: list(voice.say(text)))
+            await self.run_now(lambda voice=voice: list(voice.say(_speakable(voice))))
         self.is_ready = True
+
+    async def run_now(self, work: Callable[[], Result]) -> Result:
+        """The result of other work (cloning), done in the next turn."""
+        return await self.turns.run(self.turns.current_tag, work)
 
     def open(self, text: str, voice: Voice, options: SpeechOptions, *, has_words: bool = False) -> Speech:
         """Accept a text, or raise a `TextError` (too long) or a `BusyError`. What is returned must be closed."""
@@ -126,6 +133,7 @@ class SpeechEngine:
             )
         is_full = self.num_active >= limits.max_requests
         if is_full or self.pending_characters + len(text) > limits.max_pending_characters:
+            self.metrics.refused.inc()
             what = f"{self.num_active} requests with {self.pending_characters:,} characters"
             raise BusyError(f"The server is speaking {what}, its limit. Try again later.", self.retry_after_seconds())
         return Speech(self, text, voice, options, has_words)
@@ -135,10 +143,13 @@ class SpeechEngine:
         seconds = self.pending_characters * self._seconds_per_character / max(1, self.num_active)
         return min(LONGEST_RETRY_SECONDS, max(1, round(seconds)))
 
-    def measured(self, num_characters: int, seconds: float) -> None:
-        """Learn how fast sentences are spoken."""
-        if num_characters:
-            difference = seconds / num_characters - self._seconds_per_character
+    def count(self, chunk: Chunk, seconds: float) -> None:
+        """Count a chunk that took `seconds` to make."""
+        self.metrics.audio_seconds.inc(chunk.seconds)
+        self.metrics.synthesis_seconds.inc(seconds)
+        self.metrics.characters.inc(len(chunk.text))
+        if chunk.text:
+            difference = seconds / len(chunk.text) - self._seconds_per_character
             self._seconds_per_character += MEASURED_WEIGHT * difference
 
     def close(self) -> None:
@@ -157,6 +168,8 @@ class Speech:
         self._has_words = has_words
         self._chunks: Iterator[Chunk] | None = None
         self._tag = 0.0
+        self._opened = time.perf_counter()
+        self._has_audio = False
         self._remaining_characters = len(text)
         self._is_open = True
         engine.num_active += 1
@@ -168,12 +181,16 @@ class Speech:
         The first call raises what is wrong with the text or the options.
         """
         tag = max(self._tag, self._engine.turns.current_tag)
-        started, result = await self._engine.turns.run(tag, lambda: self._speak(convert))
+        result = await self._engine.turns.run(tag, lambda: self._speak(convert))
         if result is None:
+            self._engine.metrics.total_seconds.observe(time.perf_counter() - self._opened)
             return None
-        converted, chunk = result
+        converted, chunk, seconds = result
+        if not self._has_audio:
+            self._has_audio = True
+            self._engine.metrics.first_audio_seconds.observe(time.perf_counter() - self._opened)
         self._tag = tag + chunk.seconds
-        self._engine.measured(len(chunk.text), time.perf_counter() - started)
+        self._engine.count(chunk, seconds)
         self._count_down(len(chunk.text))
         return converted
 
@@ -190,17 +207,17 @@ class Speech:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _speak(self, convert: Callable[[Spoken], Result]) -> tuple[float, tuple[Result, Chunk] | None]:
+    def _speak(self, convert: Callable[[Spoken], Result]) -> tuple[Result, Chunk, float] | None:
         started = time.perf_counter()
         if not self._is_open:  # the client left while this waited for a thread
-            return started, None
+            return None
         if self._chunks is None:
             self._chunks = self.voice.say(self.text, self._options)
         chunk = next(self._chunks, None)
         if chunk is None:
-            return started, None
+            return None
         words = tuple(self.voice.words_of(chunk)) if self._has_words else ()
-        return started, (convert(Spoken(chunk, words)), chunk)
+        return convert(Spoken(chunk, words)), chunk, time.perf_counter() - started
 
     def _count_down(self, characters: int) -> None:
         characters = min(characters, self._remaining_characters)

@@ -1,4 +1,4 @@
-"""What is checked before a request reaches a route: Host, Origin, API key, size and time of the body, and whether the client reads.
+"""What is checked before a request reaches a route: Host, Origin, API key, size and time of the body.
 
 A web page of an attacker can let its own name point to this machine (DNS rebinding). Its requests then have that name in the Host
 header, so only known names are served; IP addresses cannot be rebound.
@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import socket
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,7 +22,6 @@ from myxtts.serving.settings import Settings
 PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices", "/audio/voices")
 """Answered without a key: Open WebUI asks for the voices without one."""
 LOCAL_NAMES = ("localhost", "host.docker.internal")
-UPLOAD_PATHS = ("/v1/audio/speakers",)
 
 
 def host_name(header: str) -> str:
@@ -44,17 +44,18 @@ def is_address(name: str) -> bool:
 class Guard:
     """ASGI middleware with the checks of this module."""
 
-    def __init__(self, app: ASGIApp, settings: Settings):
+    def __init__(self, app: ASGIApp, settings: Settings, count_request: Callable[[str, int], None]):
         self._app = app
+        self._count_request = count_request
         self._settings = settings
         self._hosts = {*LOCAL_NAMES, socket.gethostname().lower(), *(name.lower() for name in settings.allowed_hosts)}
         self._key_hashes = [hashlib.sha256(key.encode()).digest() for key in settings.api_keys]
-        self.upload_paths = set(UPLOAD_PATHS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        send = self._counting(scope, send)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         problem = self._problem(scope, headers)
         if problem is not None:
@@ -74,6 +75,15 @@ class Guard:
         except _BodyError as error:
             if not reader.is_started:
                 await error.response(scope, receive, send)
+
+    def _counting(self, scope: Scope, send: Send) -> Send:
+        async def counting_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = scope.get("route")  # set by the router
+                self._count_request(getattr(route, "path", "other"), message["status"])
+            await send(message)
+
+        return counting_send
 
     def _problem(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str, str | None, dict[str, str]] | None:
         host = headers.get(b"host", "")

@@ -139,6 +139,7 @@ def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
         seed=body.seed,
         steps=body.steps,
         temperature=body.temperature,
+        starts_early=True,
     )
     return engine.open(body.input, voice, options, has_words=body.timestamps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import threading
@@ -14,7 +15,8 @@ from typing import NamedTuple
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.atomic import cause_of
-from myxtts.synthesis.options import check_name, parse_mixture
+from myxtts.runtime.console import printable
+from myxtts.synthesis.options import SHOWN_NAMES, parse_mixture
 from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice
@@ -75,9 +77,9 @@ class VoicePool:
         return next(iter(self.loaded))
 
     @property
-    def can_clone(self) -> bool:
-        """Whether recordings can become speakers here."""
-        return self._speakers_folder is not None and any(voice.can_clone for voice in self.loaded.values())
+    def stores_speakers(self) -> bool:
+        """Whether there is a folder for cloned speakers."""
+        return self._speakers_folder is not None
 
     def entries(self) -> list[VoiceEntry]:
         """Every voice, every speaker of a voice of several speakers, and every cloned speaker."""
@@ -95,8 +97,8 @@ class VoicePool:
     def choose(self, name: str | None) -> Chosen:
         """The voice and speaker of a name; a `VoiceError` that lists the names if there is none.
 
-        A name is a voice, a cloned speaker, `voice/speaker`, a speaker of any voice, a mixture of speakers (`anna:0.7+ben:0.3`), or
-        one of OpenAI's voices, which stand for the entries in their order.
+        A name is a voice, a cloned speaker, `voice/speaker`, a speaker of any voice, a mixture of speakers (`anna:0.7+ben:0.3`),
+        or one of OpenAI's voices, which stand for the entries in their order.
         """
         if name is None or (name in DEFAULT_NAMES and name not in self.loaded):
             return Chosen(self.loaded[self.default], None)
@@ -117,8 +119,11 @@ class VoicePool:
         if name.lower() in known:
             entry = entries[known.index(name.lower()) % len(entries)]
             return self.choose(entry.id)
-        check_name("voice", name, [entry.id for entry in entries])
-        raise VoiceError(f"There is no voice {name!r:.60}.")
+        ids = [entry.id for entry in entries]
+        near = difflib.get_close_matches(name[:200], ids, n=1)
+        advice = f" Did you mean {near[0]!r}?" if near else ""
+        listed = ", ".join(printable(each, keeps_lines=False) for each in ids[:SHOWN_NAMES])
+        raise VoiceError(f"There is no voice {name!r:.60}. Expected one of: {listed}.{advice}")
 
     def load_speakers(self) -> list[str]:
         """Read the cloned speakers of the folder; returns one line for each file that cannot be read."""
@@ -150,7 +155,7 @@ class VoicePool:
     def delete_speaker(self, name: str) -> None:
         """Remove a cloned speaker; a `VoiceError` if there is none of this name."""
         with self._lock:
-            check_name("cloned speaker", name, sorted(self._cloned))
+            self.cloned(name)
             if self._speakers_folder is not None:
                 path = self._file(self._speakers_folder, name)
                 try:
@@ -162,7 +167,8 @@ class VoicePool:
 
     def cloned(self, name: str) -> Speaker:
         """A cloned speaker by name."""
-        check_name("cloned speaker", name, sorted(self._cloned))
+        if name not in self._cloned:
+            raise VoiceError(f"There is no cloned speaker {name!r:.80}. GET /v1/audio/speakers lists them.")
         return self._cloned[name]
 
     def recording_of(self, name: str) -> Path | None:

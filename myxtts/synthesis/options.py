@@ -113,6 +113,8 @@ class SpeechOptions:
     """Euler steps of the decoder: more is slower and may be clearer."""
     temperature: float | None = None
     """Size of the noise that the decoder starts from: 0 is flat, 1 is lively."""
+    starts_early: bool = False
+    """Speak the first clause of a text apart, so that a stream begins sooner."""
 
     def __post_init__(self):
         for name in _RANGES:

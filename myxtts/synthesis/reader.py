@@ -12,7 +12,7 @@ from myxtts.errors import TextError
 from myxtts.synthesis.markup import Break, Part, Spoken, Style
 from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
-from myxtts.text.sentences import split_sentences
+from myxtts.text.sentences import cut_first_clause, split_sentences
 from myxtts.text.tokenizer import Tokenizer
 
 SENTENCE_ENDS = ".?!…"
@@ -42,7 +42,9 @@ class Reader:
         id_of = self.tokenizer.symbols.id_of
         return frozenset(id_of[symbol] for symbol in (WORD_BOUNDARY, *PAUSE_SYMBOLS) if symbol in id_of)
 
-    def read(self, parts: list[Part], language: str, pause: float, seed: int) -> Iterator[Piece]:
+    def read(
+        self, parts: list[Part], language: str, pause: float, seed: int, starts_early: bool = False
+    ) -> Iterator[Piece]:
         """The pieces of a text, one when it is asked for.
 
         It reads one sentence ahead: a sentence that cannot be spoken leaves its unknown symbols, and its end, to its neighbor.
@@ -53,9 +55,10 @@ class Reader:
             language: of parts that have none of their own.
             pause: seconds after a sentence; a third of it is after a part of one.
             seed: decides the noise.
+            starts_early: the first clause is a piece of its own.
         """
         position, held, unknown, is_break, silence = 0, None, Counter(), False, 0.0
-        for item in self._sentences(parts, language):
+        for item in self._sentences(parts, language, starts_early):
             if isinstance(item, Break):
                 if held is None:
                     silence += item.seconds
@@ -94,7 +97,7 @@ class Reader:
             raise TextError(_nothing_to_speak(parts, unknown, language))
         yield held._replace(unknown=held.unknown + unknown)
 
-    def _sentences(self, parts: list[Part], language: str) -> Iterator[_Sentence | Break]:
+    def _sentences(self, parts: list[Part], language: str, starts_early: bool) -> Iterator[_Sentence | Break]:
         """Sentences and breaks in order. A sentence goes on across parts of the same style."""
         open_sentence: _Sentence | None = None
         for index, part in enumerate(parts):
@@ -109,7 +112,7 @@ class Reader:
                 open_sentence = None
             following = parts[index + 1] if index + 1 < len(parts) else None
             goes_on = isinstance(following, Spoken) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
-            for sentence, is_last in self._sentences_of(part, language):
+            for sentence, is_last in self._sentences_of(part, language, starts_early and index == 0):
                 if open_sentence is not None:
                     sentence = self._joined(open_sentence, sentence)
                     open_sentence = None
@@ -120,14 +123,16 @@ class Reader:
         if open_sentence is not None:
             yield open_sentence
 
-    def _sentences_of(self, part: Spoken, language: str) -> Iterator[tuple[_Sentence, bool]]:
-        """The sentences of a part, one when it is asked for (a book is not read before its first word), and whether it is the last."""
+    def _sentences_of(self, part: Spoken, language: str, starts_early: bool) -> Iterator[tuple[_Sentence, bool]]:
+        """The sentences of a part and whether each is the last; one when it is asked for, so that a book begins at once."""
         language = part.style.language or language
         if part.is_phonemes:
             encoded = self.tokenizer.number(self._symbols_of(part.text))
             yield _Sentence(part.text, encoded.ids, encoded.unknown, part.style, ends_sentence=True), True
             return
         pieces = split_sentences(part.text, language, self.max_characters)
+        if starts_early and pieces:
+            pieces = [*cut_first_clause(pieces[0]), *pieces[1:]]
         for number, piece in enumerate(pieces, start=1):
             encoded = self.tokenizer.encode(piece.text, language)
             sentence = _Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence)

@@ -237,7 +237,7 @@ class Voice:
     def _pieces(self, text: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
         """A text as symbols, piece by piece; at least one."""
         language = check_language(options.language, self.languages)
-        return self._reader.read(self._parts(text), language, options.pause, seed)
+        return self._reader.read(self._parts(text), language, options.pause, seed, options.starts_early)
 
     def _parts(self, text: str) -> list[Part]:
         if not isinstance(text, str):

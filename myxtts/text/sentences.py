@@ -19,6 +19,8 @@ from myxtts.text.cleanup import base_language, strip_markup
 
 MAX_CHARACTERS = 180
 """About 12 seconds of speech, and within the 200 symbols of the default `max_text_length` in most languages."""
+FEWEST_CLAUSE_CHARACTERS = 20
+"""Of a clause that is spoken apart: about 1.3 s of speech, which last longer than the next piece takes."""
 
 _ENDS = ".!?…؟۔।॥։።။፧"
 _WIDE_ENDS = "。！？｡．"
@@ -86,6 +88,16 @@ def split_sentences(text: str, language: str, max_characters: int = MAX_CHARACTE
             *parts, last = _shorten(sentence, max_characters)
             pieces += [*(TextPiece(part, False) for part in parts), TextPiece(last, True)]
     return pieces
+
+
+def cut_first_clause(piece: TextPiece) -> list[TextPiece]:
+    """A sentence as its first clause and the rest, if both are long enough to be spoken apart; otherwise as it is."""
+    text = piece.text
+    ends = sorted(match.end() for clause in (_STRONG_CLAUSE, _WEAK_CLAUSE) for match in clause.finditer(text))
+    cut = next((end for end in ends if end >= FEWEST_CLAUSE_CHARACTERS), len(text))
+    if len(text) - cut < FEWEST_CLAUSE_CHARACTERS:
+        return [piece]
+    return [TextPiece(text[:cut].strip(), False), TextPiece(text[cut:].strip(), piece.ends_sentence)]
 
 
 def _sentences(paragraph: str, language: str) -> Iterator[str]:

@@ -1,0 +1,433 @@
+"""Wyoming, the protocol of Home Assistant: describe, synthesize, and text that streams in at any boundary.
+
+An event is a line of JSON `{"type", "data", "data_length", "payload_length"}`, then that many bytes of more data (JSON) and of
+payload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
+
+from myxtts import __version__
+from myxtts.errors import ConfigError, MyXTTSError, TextError
+from myxtts.serving.encoders import samples_to_pcm
+from myxtts.serving.engine import SpeechEngine
+from myxtts.serving.errors import LOG
+from myxtts.serving.voices import Chosen, guess_language
+from myxtts.synthesis.options import SpeechOptions
+from myxtts.text.languages import match_language
+from myxtts.text.sentences import split_sentences
+
+SERVICE_NAME = "myxtts"
+LONGEST_LINE = 1 << 16
+"""Bytes of a header: text is in it or in the data after it."""
+MOST_DATA_BYTES = 1 << 20
+MOST_PAYLOAD_BYTES = 1 << 20
+"""Nothing that is sent to a text-to-speech server has a payload; it is read and dropped."""
+IDLE_SECONDS = 600.0
+"""A connection without an event for so long is closed."""
+CHUNK_BYTES = 8192
+"""Of one audio-chunk: 0.17 s at 24 kHz."""
+MOST_HELD_CHARACTERS = 2000
+"""Of streamed text without the end of a sentence; then it is spoken up to its last space."""
+QUEUED_TEXTS = 8
+"""Sentences that wait to be spoken; then no more text is read from the connection."""
+_SENTENCE_END = re.compile(r"(?:[.!?…؟۔।]+[\"'”’»)\]]*|\n)\s+(?=\S)|(?<=[。！？])(?=\S)")
+
+
+class Event(NamedTuple):
+    """One message of the protocol."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class ProtocolError(Exception):
+    """The other side does not speak Wyoming, or sends too much."""
+
+
+async def read_event(reader: asyncio.StreamReader) -> Event | None:
+    """The next event; None at the end of the connection."""
+    try:
+        line = await reader.readline()
+    except ValueError:
+        raise ProtocolError(f"A header is longer than {LONGEST_LINE} bytes.") from None
+    if not line:
+        return None
+    header = _parse(line)
+    kind, data = header.get("type"), header.get("data") or {}
+    data_length, payload_length = header.get("data_length") or 0, header.get("payload_length") or 0
+    if not isinstance(kind, str) or not isinstance(data, dict):
+        raise ProtocolError("A header needs a type and data.")
+    for name, length, most in (
+        ("data_length", data_length, MOST_DATA_BYTES),
+        ("payload_length", payload_length, MOST_PAYLOAD_BYTES),
+    ):
+        if type(length) is not int or not 0 <= length <= most:
+            raise ProtocolError(f"{name} must lie between 0 and {most}.")
+    try:
+        if data_length:
+            data = {**data, **_parse(await reader.readexactly(data_length))}
+        if payload_length:
+            await reader.readexactly(payload_length)
+    except asyncio.IncompleteReadError:
+        return None
+    return Event(kind, data)
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise ProtocolError("An event is an object of JSON.")
+    return parsed
+
+
+def write_event(kind: str, data: dict[str, Any] | None = None, payload: bytes = b"") -> bytes:
+    """An event as bytes."""
+    header: dict[str, Any] = {"type": kind, "version": "1.10.0"}
+    content = json.dumps(data).encode() if data else b""
+    if content:
+        header["data_length"] = len(content)
+    if payload:
+        header["payload_length"] = len(payload)
+    return json.dumps(header).encode() + b"\n" + content + payload
+
+
+class SentenceBuffer:
+    """Collects pieces of text and gives back whole sentences as soon as it is certain that they are whole."""
+
+    def __init__(self, language: str):
+        self._language = language
+        self._text = ""
+
+    def add(self, text: str) -> str:
+        """The whole sentences after this piece of text, together; empty: none yet."""
+        self._text += text
+        ends = [match.end() for match in _SENTENCE_END.finditer(self._text)]
+        for end in reversed(ends):
+            if self._is_boundary(end):
+                return self._take(end)
+        if len(self._text) > MOST_HELD_CHARACTERS:
+            return self._take(self._text.rfind(" ") + 1 or len(self._text))
+        return ""
+
+    def finish(self) -> str:
+        """What is left."""
+        return self._take(len(self._text))
+
+    def _take(self, end: int) -> str:
+        taken, self._text = self._text[:end], self._text[end:]
+        return taken.strip()
+
+    def _is_boundary(self, end: int) -> bool:
+        """Whether the text cut here has the same sentences as the whole; `Dr. Smith` has not."""
+        before, after = self._text[:end], self._text[end:]
+        whole = split_sentences(self._text, self._language, MOST_HELD_CHARACTERS)
+        parts = [
+            piece for part in (before, after) for piece in split_sentences(part, self._language, MOST_HELD_CHARACTERS)
+        ]
+        return parts == whole
+
+
+class WyomingServer:
+    """Serves the connections of one port."""
+
+    def __init__(self, engine: SpeechEngine):
+        self._engine = engine
+        self._num_connections = 0
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its first event to its end."""
+        if self._num_connections >= self._engine.settings.max_connections:
+            writer.close()
+            return
+        self._num_connections += 1
+        connection = _Connection(self._engine, writer)
+        try:
+            while True:
+                async with asyncio.timeout(IDLE_SECONDS):
+                    event = await read_event(reader)
+                if event is None:
+                    break
+                await connection.answer(event)
+        except ProtocolError as error:
+            with suppress(OSError, TimeoutError):
+                await connection.send("error", {"text": str(error), "code": "protocol-error"})
+        except (OSError, TimeoutError):
+            LOG.debug("A Wyoming connection ended.")
+        finally:
+            self._num_connections -= 1
+            await connection.close()
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+class _Connection:
+    """Answers the events of one connection."""
+
+    def __init__(self, engine: SpeechEngine, writer: asyncio.StreamWriter):
+        self._engine = engine
+        self._writer = writer
+        self._stream: _TextStream | None = None
+
+    async def answer(self, event: Event) -> None:
+        try:
+            await self._answer(event)
+        except MyXTTSError as error:
+            self._engine.metrics.count_request("wyoming", "error")
+            await self._end_stream()
+            await self.send("error", {"text": str(error), "code": type(error).__name__})
+
+    async def _answer(self, event: Event) -> None:
+        if event.type == "describe":
+            await self.send("info", describe(self._engine))
+        elif event.type == "ping":
+            await self.send("pong", {"text": event.data.get("text")})
+        elif event.type == "synthesize" and self._stream is None:
+            # While a stream is open this is the same text again, for servers that do not stream.
+            text = _text_of(event)
+            choice = choose_voice(self._engine, event.data.get("voice"))
+            audio = _Audio(self, choice.voice.sample_rate)
+            await self._speak(text, choice, audio)
+            await audio.stop()
+            self._engine.metrics.count_request("wyoming", "ok")
+        elif event.type == "synthesize-start":
+            await self._end_stream()
+            self._stream = _TextStream(self, event.data.get("voice"))
+        elif event.type == "synthesize-chunk" and self._stream is not None:
+            await self._stream.add(_text_of(event))
+        elif event.type == "synthesize-stop" and self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.finish()
+            await self.send("synthesize-stopped")
+            self._engine.metrics.count_request("wyoming", "ok")
+
+    async def speak_streamed(self, text: str, voice: Any, audio: _Audio | None) -> _Audio:
+        """Speak a part of a streamed text."""
+        choice = choose_voice(self._engine, voice)
+        audio = audio or _Audio(self, choice.voice.sample_rate)
+        await self._speak(text, choice, audio)
+        return audio
+
+    async def _speak(self, text: str, choice: Chosen, audio: _Audio) -> None:
+        options = SpeechOptions(
+            language=guess_language(text, choice.voice.languages), speaker=choice.speaker, starts_early=True
+        )
+        with self._engine.open(text, choice.voice, options) as speech:
+            while (content := await speech.next(lambda spoken: samples_to_pcm(spoken.chunk.samples))) is not None:
+                await audio.send(content)
+
+    async def send(self, kind: str, data: dict[str, Any] | None = None, payload: bytes = b"") -> None:
+        self._writer.write(write_event(kind, data, payload))
+        async with asyncio.timeout(self._engine.settings.stalled_seconds):
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        await self._end_stream()
+
+    async def _end_stream(self) -> None:
+        if self._stream is not None:
+            await self._stream.cancel()
+            self._stream = None
+
+
+class _Audio:
+    """The audio events of one answer."""
+
+    def __init__(self, connection: _Connection, sample_rate: int):
+        self._connection = connection
+        self._format = {"rate": sample_rate, "width": 2, "channels": 1}
+        self._is_started = False
+
+    async def send(self, content: bytes) -> None:
+        if not self._is_started:
+            self._is_started = True
+            await self._connection.send("audio-start", self._format)
+        for start in range(0, len(content), CHUNK_BYTES):
+            await self._connection.send("audio-chunk", self._format, content[start : start + CHUNK_BYTES])
+
+    async def stop(self) -> None:
+        if self._is_started:
+            await self._connection.send("audio-stop")
+
+
+class _TextStream:
+    """Speaks a text while it arrives."""
+
+    def __init__(self, connection: _Connection, voice: Any):
+        self._connection = connection
+        self._voice = voice
+        language = voice.get("language") if isinstance(voice, dict) else None
+        self._buffer = SentenceBuffer(language if isinstance(language, str) else "en")
+        self._texts: asyncio.Queue[str | None] = asyncio.Queue(QUEUED_TEXTS)
+        self._task = asyncio.create_task(self._run())
+
+    async def add(self, text: str) -> None:
+        await self._put(self._buffer.add(text))
+
+    async def finish(self) -> None:
+        """Speak what is left; raises what went wrong since the start."""
+        try:
+            await self._put(self._buffer.finish())
+            await self._put_until_taken(None)
+            await self._task
+        finally:
+            await self.cancel()
+
+    async def cancel(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError, MyXTTSError, OSError, TimeoutError):
+            await self._task
+
+    async def _put(self, text: str) -> None:
+        if any(character.isalnum() for character in text):
+            await self._put_until_taken(text)
+
+    async def _put_until_taken(self, text: str | None) -> None:
+        put = asyncio.ensure_future(self._texts.put(text))
+        try:
+            await asyncio.wait({put, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            put.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def _run(self) -> None:
+        audio: _Audio | None = None
+        while (text := await self._texts.get()) is not None:
+            audio = await self._connection.speak_streamed(text, self._voice, audio)
+        if audio is not None:
+            await audio.stop()
+
+
+def _text_of(event: Event) -> str:
+    text = event.data.get("text")
+    if not isinstance(text, str):
+        raise TextError(f"{event.type} needs a text. Received: {text!r:.60}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise TextError("The text has half of a surrogate pair, which is no character.") from None
+    return text
+
+
+def choose_voice(engine: SpeechEngine, wanted: Any) -> Chosen:
+    """The voice of a request: by name and speaker, by language, or the default."""
+    wanted = wanted if isinstance(wanted, dict) else {}
+    name, speaker, language = (
+        value if isinstance(value := wanted.get(key), str) else None for key in ("name", "speaker", "language")
+    )
+    pool = engine.voices
+    if name is not None:
+        return pool.choose(f"{name}/{speaker}" if speaker and name in pool.loaded else name)
+    if language is not None:
+        for voice in pool.loaded.values():
+            if match_language(language, voice.languages) in voice.languages:
+                return Chosen(voice, None)
+    return pool.choose(None)
+
+
+def describe(engine: SpeechEngine) -> dict[str, Any]:
+    """The data of an `info` event."""
+    voices = []
+    for name, voice in engine.voices.loaded.items():
+        description = voice.description
+        voices.append(
+            {
+                "name": name,
+                "attribution": {"name": description.attribution or "unknown", "url": ""},
+                "installed": True,
+                "description": name,
+                "version": __version__,
+                "languages": list(voice.languages),
+                "speakers": [{"name": each} for each in voice.speakers] if len(voice.speakers) > 1 else None,
+            }
+        )
+    for entry in engine.voices.entries():
+        if entry.is_cloned:
+            voices.append(
+                {
+                    "name": entry.id,
+                    "attribution": {"name": "cloned", "url": ""},
+                    "installed": True,
+                    "description": entry.id,
+                    "version": __version__,
+                    "languages": list(entry.languages),
+                    "speakers": None,
+                }
+            )
+    program = {
+        "name": SERVICE_NAME,
+        "attribution": {"name": "MyXTTS", "url": ""},
+        "installed": True,
+        "description": "Text-to-speech",
+        "version": __version__,
+        "voices": voices,
+        "supports_synthesize_streaming": True,
+    }
+    return {"tts": [program], "asr": [], "handle": [], "intent": [], "wake": [], "mic": [], "snd": []}
+
+
+@asynccontextmanager
+async def run_wyoming(engine: SpeechEngine) -> AsyncIterator[None]:
+    """Serve Wyoming inside the block, if the settings have a port for it."""
+    settings = engine.settings
+    if settings.wyoming_port is None:
+        yield
+        return
+    server = await asyncio.start_server(
+        WyomingServer(engine).handle, settings.host, settings.wyoming_port, limit=LONGEST_LINE
+    )
+    try:
+        async with announced(settings.host, settings.wyoming_port, is_wanted=settings.announces_wyoming):
+            yield
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def announced(host: str, port: int, *, is_wanted: bool) -> AsyncIterator[None]:
+    """Announce the port on the network inside the block, so that Home Assistant finds it."""
+    if not is_wanted:
+        yield
+        return
+    try:
+        from zeroconf import InterfaceChoice
+        from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "--announce needs zeroconf. Run `pip install '.[discovery]'` in the project folder."
+        ) from None
+    service = "_wyoming._tcp.local."
+    addresses = None if host in ("0.0.0.0", "::") else [host]
+    zeroconf = AsyncZeroconf(interfaces=addresses or InterfaceChoice.Default)
+    info = AsyncServiceInfo(service, f"{SERVICE_NAME}.{service}", port=port, parsed_addresses=addresses or _addresses())
+    await zeroconf.async_register_service(info, allow_name_change=True)
+    try:
+        yield
+    finally:
+        await zeroconf.async_unregister_all_services()
+        await zeroconf.async_close()
+
+
+def _addresses() -> list[str]:
+    """The IPv4 addresses of this machine in its networks."""
+    import socket
+
+    import psutil
+
+    return [
+        address.address
+        for each in psutil.net_if_addrs().values()
+        for address in each
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
+    ]
