@@ -112,7 +112,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
 
 def _judges() -> Judges:
     """A recognizer and a speaker encoder, as far as their packages are installed."""
-    from myxtts.evaluation.packages import is_installed
+    from myxtts.evaluation.packages import METRIC_PACKAGES, is_installed
     from myxtts.serving.studio import Heard, Judges
 
     def hear(samples: np.ndarray, sample_rate: int, text: str, language: str) -> Heard | None:
@@ -135,4 +135,7 @@ def _judges() -> Judges:
 
     has_recognizer = is_installed("rapidfuzz") and (is_installed("moonshine_voice") or is_installed("pocketsphinx"))
     has_encoder = is_installed("resemblyzer") and is_installed("torch")
-    return Judges(hear if has_recognizer else None, compare if has_encoder else None)
+    metrics = [name for name, packages in METRIC_PACKAGES.items() if all(map(is_installed, packages))]
+    if not has_recognizer:
+        metrics = [name for name in metrics if name not in ("cer", "wer")]
+    return Judges(hear if has_recognizer else None, compare if has_encoder else None, tuple(metrics))

@@ -311,6 +311,7 @@ class RunReader:
             "alignment": _changed(folder / ALIGNMENT_FILE),
             "has_voice": (folder / "voice" / "voice.json").is_file(),
             "log": read_output(folder / OUTPUT_NAME),
+            "line": last_line(folder / OUTPUT_NAME),
         }
 
 

@@ -6,6 +6,7 @@ found in the workspace, or must match a pattern for new names; it is never used 
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,9 +20,10 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
+from myxtts.audio.files import read_audio
 from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
-from myxtts.errors import CorpusError, EvaluationError, MyXTTSError, TrainingError
+from myxtts.errors import AudioError, CorpusError, EvaluationError, MyXTTSError, TrainingError
 from myxtts.models.spec import SIZES
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.serving import recorder
@@ -41,7 +43,7 @@ from myxtts.serving.runs import (
     sample_file,
     start_training,
 )
-from myxtts.serving.studio_speech import Compare, StudioVoices, decode_upload, speech_studio_routes
+from myxtts.serving.studio_speech import Compare, StudioVoices, speech_studio_routes
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 PAGE_POLICY = (
@@ -75,6 +77,8 @@ class Judges(NamedTuple):
 
     hear: Hear | None = None
     compare: Compare | None = None
+    metrics: tuple[str, ...] = ()
+    """Metrics of `myxtts evaluate` whose packages are installed; none: it names what is missing."""
 
 
 class NewCorpus(BaseModel):
@@ -202,7 +206,7 @@ def add_studio(app: FastAPI, workspace: Workspace, judges: Judges) -> None:
     app.include_router(speech_studio_routes(voices))
     app.include_router(_record_routes(workspace, judges.hear))
     app.include_router(_train_routes(workspace, voices))
-    app.include_router(_measure_routes(workspace, voices))
+    app.include_router(_measure_routes(workspace, voices, judges.metrics))
 
     @app.get("/", include_in_schema=False)
     def root() -> RedirectResponse:
@@ -261,7 +265,7 @@ def _record_routes(workspace: Workspace, hear: Hear | None) -> APIRouter:
     def check_take(name: str, prompt: Annotated[str, Form()], file: Annotated[UploadFile, File()]) -> dict[str, Any]:
         """Check a take at once; it is kept only when the user says so."""
         corpus, sentence = workspace.recorded(name), recorder.prompt_of(prompt)
-        samples, rate = decode_upload(file.file.read(), recorder.LONGEST_SECONDS)
+        samples, rate = _read_take(file.file.read())
         report = recorder.check_take(samples, rate, sentence.sounds)
         workspace.put_take(corpus.folder.name, Take(sentence, samples, rate))
         return report._asdict()
@@ -294,6 +298,17 @@ def _record_routes(workspace: Workspace, hear: Hear | None) -> APIRouter:
         return corpus_state(name)
 
     return router
+
+
+def _read_take(content: bytes) -> tuple[np.ndarray, int]:
+    """Samples and rate of the wav that the page made; an `AudioError` that names no temporary file."""
+    with tempfile.TemporaryDirectory(prefix="myxtts-take-") as folder:
+        path = Path(folder) / "take.wav"
+        path.write_bytes(content)
+        try:
+            return read_audio(path, recorder.LONGEST_SECONDS)
+        except AudioError as error:
+            raise AudioError(str(error).replace(str(path), "The take"), error.reason) from None
 
 
 def _corpus_summary(corpus: RecordedCorpus) -> dict[str, Any]:
@@ -366,7 +381,7 @@ def _compared_clip(workspace: Workspace, run: str) -> Any:
     return next((clip for clip in clips if fewest <= len(clip.text.split()) <= most), clips[0])
 
 
-def _measure_routes(workspace: Workspace, voices: StudioVoices) -> APIRouter:
+def _measure_routes(workspace: Workspace, voices: StudioVoices, metrics: tuple[str, ...]) -> APIRouter:
     router = _router()
 
     @router.get("/evaluations")
@@ -384,6 +399,8 @@ def _measure_routes(workspace: Workspace, voices: StudioVoices) -> APIRouter:
         if corpus is not None:
             words += ["--data", str(corpus)]
         words += ["--limit", str(body.sentences), "--seeds", "1"]
+        if metrics:
+            words += ["--metrics", *metrics]
         words += ["--html", str(folder / "page.html"), "--json", str(folder / "report.json")]
         launch(folder, Launch(tuple(words), corpus=f"{body.voice}\n{body.corpus}"))
         return {"name": folder.name}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
+import shutil
 import tempfile
 import threading
 import unicodedata
@@ -12,23 +14,30 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, Field
 
-from myxtts.audio.files import read_audio, write_audio
+from myxtts.audio.files import probe_audio, read_audio, write_audio
 from myxtts.errors import MyXTTSError, TextError, VoiceError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.serving.engine import SpeechEngine, Spoken
 from myxtts.serving.speech_api import SpeechResponse
+from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.options import SpeechOptions, check_language, check_name
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, Timeline
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, find_voices, read_description
+from myxtts.synthesis.voice_folder import (
+    DESCRIPTION_NAME,
+    VoiceDescription,
+    find_voices,
+    read_description,
+    voice_identity,
+)
 from myxtts.text.lexicon import Lexicon, lexicon_key, load_lexicon
 from myxtts.text.normalize import normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY, is_sound
@@ -38,7 +47,6 @@ MOST_LOADED = 3
 MOST_CLONES = 8
 """References that are remembered until they are saved."""
 CLONE_PREFIX = "clone:"
-LONGEST_REFERENCE_SECONDS = 180.0
 LEXICON_HEADER = (
     "# Pronunciations saved in the studio: word<TAB>phonemes (IPA). `myxtts train --lexicon` reads this file too.\n"
 )
@@ -93,6 +101,7 @@ class StudioVoices:
         self._server_folders = folders
         self._compare = compare
         self._loaded: OrderedDict[tuple[Path, int], Voice] = OrderedDict()
+        self._identities: dict[tuple[Path, int], str] = {}
         self._lexicons: dict[str, Lexicon] = {}
         self._clones: OrderedDict[str, _Clone] = OrderedDict()
         self._temporary = tempfile.TemporaryDirectory(prefix="myxtts-studio-")
@@ -114,9 +123,9 @@ class StudioVoices:
     def describe(self) -> list[dict[str, Any]]:
         """Every voice that can be chosen; one that cannot be read is left out."""
         pool, listed = self.engine.voices, []
-        cloned = [entry for entry in pool.entries() if entry.is_cloned]
+        cloned = pool.cloned_speakers()
         for name, voice in pool.loaded.items():
-            own = [entry.id for entry in cloned if entry.voice == name]
+            own = [speaker.name for speaker in cloned if speaker.voice == voice.identity]
             listed.append(
                 self._entry(name, voice.languages, voice.speakers, own, voice.can_clone, voice.speaks_phonemes)
             )
@@ -125,10 +134,19 @@ class StudioVoices:
                 description = read_description(folder)
             except MyXTTSError:  # being written, or damaged: `myxtts voice show` explains it
                 continue
-            is_phonemes = description.front_end["kind"] == "phonemes"
             can_clone = description.model_spec().has_speakers
-            listed.append(self._entry(name, description.languages, description.speakers, [], can_clone, is_phonemes))
+            identity = self._identity(folder, description) if can_clone and cloned else ""
+            own = [speaker.name for speaker in cloned if speaker.voice == identity]
+            is_phonemes = description.front_end["kind"] == "phonemes"
+            listed.append(self._entry(name, description.languages, description.speakers, own, can_clone, is_phonemes))
         return listed
+
+    def _identity(self, folder: Path, description: VoiceDescription) -> str:
+        """Which speakers belong to a voice; without a name of its own, its file is read once."""
+        key = (folder, (folder / DESCRIPTION_NAME).stat().st_mtime_ns)
+        if key not in self._identities:
+            self._identities[key] = voice_identity(folder, description)
+        return self._identities[key]
 
     @staticmethod
     def _entry(name, languages, speakers, cloned, can_clone, has_phonemes) -> dict[str, Any]:
@@ -238,24 +256,26 @@ class StudioVoices:
 
     # --- clones -------------------------------------------------------------------------------------------------------
 
-    def add_clone(self, name: str | None, content: bytes) -> tuple[str, float]:
+    async def add_clone(self, name: str | None, recording: BinaryIO) -> tuple[str, float]:
         """Take an uploaded reference in; returns its id and its seconds."""
-        voice = self.voice(name)
+        voice = await asyncio.to_thread(self.voice, name)
         clone_id = uuid.uuid4().hex
         path = Path(self._temporary.name) / f"{clone_id}.wav"
-        samples, rate = decode_upload(content, LONGEST_REFERENCE_SECONDS)
-        write_audio(path, samples, rate)
+        with tempfile.TemporaryFile(dir=self._temporary.name) as file:  # the decoder reads from a descriptor
+            await asyncio.to_thread(shutil.copyfileobj, recording, file)
+            file.seek(0)
+            await decode_upload(file, path)
         try:
-            speaker = voice.clone(path)
+            speaker = await self.engine.run_now(lambda: voice.clone(path))
         except MyXTTSError as error:
             path.unlink(missing_ok=True)
             raise VoiceError(str(error).replace(str(path), "The recording")) from None
-        with self._lock:
-            self._clones[clone_id] = _Clone(path, name or self.engine.voices.default, speaker)
-            while len(self._clones) > MOST_CLONES:
-                _, oldest = self._clones.popitem(last=False)
-                oldest.path.unlink(missing_ok=True)
-        return clone_id, len(samples) / rate
+        self._clones[clone_id] = _Clone(path, name or self.engine.voices.default, speaker)
+        while len(self._clones) > MOST_CLONES:
+            _, oldest = self._clones.popitem(last=False)
+            oldest.path.unlink(missing_ok=True)
+        samples, rate = probe_audio(path)
+        return clone_id, samples / rate
 
     def clone(self, clone_id: str) -> _Clone:
         """An uploaded reference."""
@@ -278,17 +298,6 @@ class StudioVoices:
         vector = voice.engine.speaker_vectors(pieces).mean(axis=0)
         norm = float(np.linalg.norm(vector) * np.linalg.norm(clone.speaker.vector))
         return {"value": float(vector @ clone.speaker.vector) / max(norm, 1e-9), "is_independent": False}
-
-
-def decode_upload(content: bytes, longest_seconds: float) -> tuple[np.ndarray, int]:
-    """Samples and rate of an uploaded recording; an `AudioError` that does not name a temporary file."""
-    with tempfile.TemporaryDirectory(prefix="myxtts-upload-") as folder:
-        path = Path(folder) / "The recording"
-        path.write_bytes(content)
-        try:
-            return read_audio(path, longest_seconds)
-        except MyXTTSError as error:
-            raise type(error)(str(error).replace(str(path), "The recording")) from None
 
 
 # --- routes -----------------------------------------------------------------------------------------------------------
@@ -331,8 +340,10 @@ def speech_studio_routes(voices: StudioVoices) -> APIRouter:
         return {"saved": True}
 
     @router.post("/clones")
-    def add_clone(file: Annotated[UploadFile, File()], voice: Annotated[str | None, Form()] = None) -> dict[str, Any]:
-        clone_id, seconds = voices.add_clone(voice or None, file.file.read())
+    async def add_clone(
+        file: Annotated[UploadFile, File()], voice: Annotated[str | None, Form()] = None
+    ) -> dict[str, Any]:
+        clone_id, seconds = await voices.add_clone(voice or None, file.file)
         return {"id": clone_id, "seconds": round(seconds, 2)}
 
     @router.get("/clones/{clone_id}/reference")
@@ -350,8 +361,7 @@ def speech_studio_routes(voices: StudioVoices) -> APIRouter:
             while (samples := await speech.next(lambda spoken: spoken.chunk.samples)) is not None:
                 parts.append(samples)
             samples = np.concatenate(parts)
-            turns = voices.engine.turns
-            alike = await turns.run(turns.current_tag, lambda: voices.similarity(clone, samples, voice.sample_rate))
+            alike = await voices.engine.run_now(lambda: voices.similarity(clone, samples, voice.sample_rate))
         stream = io.BytesIO()
         write_audio(stream, samples, voice.sample_rate, "wav")
         return {"audio": base64.b64encode(stream.getvalue()).decode(), "similarity": alike}

@@ -32,8 +32,8 @@ export function audioContext() {
 // Plays sentences one after the other while more of them arrive; can pause and seek.
 export class Player {
   constructor(onChange) {
-    this.onChange = onChange;
     this.reset();
+    this.onChange = onChange;
   }
 
   reset() {
@@ -126,9 +126,10 @@ export function drawWave(canvas, chunks, seconds, position) {
   const style = getComputedStyle(canvas);
   const [played, ahead] = [style.getPropertyValue("--accent"), style.getPropertyValue("--wave")];
   const step = 4, count = Math.floor(width / step);
+  const loudest = Math.max(0.1, ...chunks.map((chunk) => Math.max(...peaksOf(chunk))));
   for (let bar = 0; bar < count; bar++) {
     const from = (bar / count) * seconds, to = ((bar + 1) / count) * seconds;
-    const size = Math.max(2, peakBetween(chunks, from, to) * (height - 4));
+    const size = Math.max(2, (peakBetween(chunks, from, to) / loudest) * (height - 4));
     context.fillStyle = from < position ? played : ahead;
     context.beginPath();
     context.roundRect(bar * step + 0.5, (height - size) / 2, 2.5, size, 1.25);

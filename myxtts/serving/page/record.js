@@ -60,6 +60,7 @@ async function create() {
   $("record-toggle").focus();
 }
 
+const isTouch = () => matchMedia("(pointer: coarse)").matches;
 const prompt = () => corpus.prompts[skipped % Math.max(1, corpus.prompts.length)];
 
 function render() {
@@ -91,7 +92,7 @@ function showPhase() {
   $("record-skip").hidden = phase === "recording" || !hasPrompt;
   $("record-toggle").classList.toggle("on", phase === "recording");
   $("record-toggle").setAttribute("aria-pressed", String(phase === "recording"));
-  $("record-hint").textContent = t(phase === "recording" ? "recordingHint" : phase === "checking" ? "checking" : "recordHint");
+  $("record-hint").textContent = t(phase === "recording" ? (isTouch() ? "recordingTap" : "recordingHint") : phase === "checking" ? "checking" : isTouch() ? "recordTap" : "recordHint");
   if (phase === "review") showChecks();
 }
 

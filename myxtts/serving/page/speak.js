@@ -1,5 +1,5 @@
 // Speak: a text is played while it is made; words are highlighted, clickable, and their pronunciation can be fixed.
-import { $, action, clock, fillSelect, getJson, h, icon, languageName, loadVoices, notify, query, recall, remember, report, request, sendJson, t, voiceOf } from "./ui.js";
+import { $, action, clock, fillSelect, getJson, h, icon, languageName, loadVoices, notify, number, query, recall, remember, report, request, sendJson, t, voiceOf } from "./ui.js";
 import { Player, drawWave, pcmToFloat } from "./audio.js";
 
 let player, words = [], buttons = [], current = -1, chosen = -1, aborter = null, frame = 0, spoken = null, isLoaded = false;
@@ -42,7 +42,7 @@ function fillVoice() {
 }
 
 function showSpeed() {
-  $("speak-speed-value").textContent = `${(+$("speak-speed").value).toFixed(2)}×`;
+  $("speak-speed-value").textContent = `${number(+$("speak-speed").value, 2)}×`;
 }
 
 function wish() {

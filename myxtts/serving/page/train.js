@@ -38,10 +38,11 @@ function renderList() {
   $("train-empty").hidden = runs.length > 0 || isNew;
   $("train-list").replaceChildren(...runs.map((run) => h("li", {}, h("button", {
     type: "button", className: run.name === selected ? "entry chosen" : "entry", "aria-current": run.name === selected ? "true" : null, onclick: () => select(run.name),
-  }, h("b", { dir: "ltr" }, run.name), badge(run.state),
+  }, h("b", { dir: "ltr" }, shortName(run.name)), badge(run.state),
     h("span", { className: "hint" }, `${t("step")} ${number(run.step)} · ${ago(run.changed_at)}`)))));
 }
 
+const shortName = (name) => name.replace(/^runs\//, "");
 const badge = (state) => h("span", { className: `badge ${state}` }, t(`state_${state}`));
 
 function select(name) {
@@ -92,12 +93,16 @@ function renderDetail() {
   $("train-empty").hidden = true;
   view ??= buildView();
   const { figures, shares } = detail;
-  view.title.textContent = detail.name;
+  view.title.textContent = shortName(detail.name);
   view.state.replaceChildren(badge(detail.state), detail.corpus ? ` ${detail.corpus === "bundled" ? t("bundledCorpus") : detail.corpus}` : "", detail.is_from_terminal ? ` ${t("terminalRun")}` : "");
   const isActive = detail.is_running && detail.state !== "stopping";
   view.pause.hidden = view.stop.hidden = !isActive;
   view.resume.hidden = !detail.can_resume;
   view.hint.hidden = !isActive;
+  const isTold = ["starting", "failed"].includes(detail.state) && detail.line;
+  view.line.hidden = !isTold;
+  view.line.className = detail.state === "failed" ? "error line" : "hint line";
+  view.line.textContent = isTold ? detail.line : "";
   const dash = "–";
   const facts = {
     step: number(detail.step) + (detail.total_steps ? ` / ${number(detail.total_steps)}` : ""), loss: figures.loss == null ? dash : number(figures.loss, 3),
@@ -127,13 +132,13 @@ function buildView() {
     tiles.append(h("div", {}, h("dt", {}, t(key)), facts[key]));
   }
   const made = {
-    facts, title: h("h2", { dir: "ltr" }), state: h("p", { className: "hint" }), hint: h("p", { className: "hint" }, t("pauseHint")),
+    facts, title: h("h2", { dir: "ltr" }), state: h("p", { className: "hint" }), hint: h("p", { className: "hint" }, t("pauseHint")), line: h("p", { dir: "ltr", role: "status" }),
     pause: h("button", { type: "button" }, t("pause")), resume: h("button", { type: "button", className: "primary" }, t("resume")), stop: h("button", { type: "button" }, t("stop")),
     verdict: h("p", {}), loss: h("div", {}), device: h("div", {}), alignment: h("div", {}), samples: h("div", {}), log: h("pre", { tabIndex: 0, dir: "ltr" }), logKey: "", sampleKey: "",
   };
   for (const kind of ["pause", "resume", "stop"]) action(made[kind], "click", () => act(kind));
   $("train-detail").replaceChildren(
-    h("div", { className: "card" }, h("div", { className: "heading" }, h("div", {}, made.title, made.state), h("div", { className: "actions" }, made.pause, made.resume, made.stop)), made.hint, tiles),
+    h("div", { className: "card" }, h("div", { className: "heading" }, h("div", {}, made.title, made.state), h("div", { className: "actions" }, made.pause, made.resume, made.stop)), made.line, made.hint, tiles),
     h("div", { className: "card" }, h("h3", {}, t("diagnosis")), made.verdict),
     h("div", { className: "card charts" }, made.loss, made.device),
     h("div", { className: "card" }, h("h3", {}, t("samples")), made.samples),
