@@ -44,6 +44,8 @@ WAITING_FRACTION, HOST_FRACTION, PADDING_FRACTION, UNSTEADY = 0.10, 0.15, 0.5, 0
 FEWEST_JUDGED_STEPS = 20
 _SAMPLE = re.compile(r"step-(\d+)-(.+)-(\d+)\.wav")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Processes that this one started. They are polled so that ended ones do not stay as zombies."""
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -93,6 +95,7 @@ def launch(folder: Path, planned: Launch, output_name: str = OUTPUT_NAME) -> Lau
             )
     except OSError as error:
         raise TrainingError(f"myxtts cannot be started: {cause_of(error)}.") from None
+    _children[process.pid] = process
     started = replace(planned, process_id=process.pid, process_start=psutil.Process(process.pid).create_time())
     _write_launch(folder, started)
     return started
@@ -120,16 +123,14 @@ def _write_launch(folder: Path, content: Launch) -> None:
 
 
 def _is_alive(process_id: int, process_start: float) -> bool:
+    if process_id in _children and _children[process_id].poll() is not None:
+        del _children[process_id]
     try:
         process = psutil.Process(process_id)
-        if abs(process.create_time() - process_start) >= 2.0:
-            return False
-        if process.status() != psutil.STATUS_ZOMBIE:
-            return True
-        os.waitpid(process_id, os.WNOHANG)  # a child of ours that ended
-    except (psutil.Error, ChildProcessError):
-        pass
-    return False
+        is_same = abs(process.create_time() - process_start) < 2.0
+        return is_same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _process_of(folder: Path, launched: Launch | None) -> tuple[int, float] | None:
