@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 import shutil
 import tempfile
 import threading
@@ -22,7 +23,7 @@ from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, Field
 
 from myxtts.audio.files import probe_audio, read_audio, write_audio
-from myxtts.errors import MyXTTSError, TextError, VoiceError
+from myxtts.errors import AudioError, MyXTTSError, TextError, VoiceError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.serving.engine import SpeechEngine, Spoken
 from myxtts.serving.speech_api import SpeechResponse
@@ -50,6 +51,8 @@ CLONE_PREFIX = "clone:"
 LEXICON_HEADER = (
     "# Pronunciations saved in the studio: word<TAB>phonemes (IPA). `myxtts train --lexicon` reads this file too.\n"
 )
+_SPOKEN_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|['’\u200c\u0300-\u036f])*")
+"""A word as a lexicon looks it up: `twenty-five` is two."""
 _PAUSES = WORD_BOUNDARY + "".join(PAUSE_SYMBOLS)
 
 Compare = Callable[[np.ndarray, int, np.ndarray, int], float | None]
@@ -237,8 +240,7 @@ class StudioVoices:
         lexicon = self.lexicon(language)
         if lexicon and voice.speaks_phonemes:
             voice = voice.with_lexicon(lexicon)
-        words = [word.strip('.,;:!?…—،؛؟«»"()[]') for word in normalize_text(text[:200], language).split()]
-        words = [word for word in words if word]
+        words = _SPOKEN_WORD.findall(normalize_text(text[:200], language))
         symbols = voice.tokenizer.front_end.symbols_of(words, language)
         return {
             "words": [
@@ -294,7 +296,10 @@ class StudioVoices:
         with tempfile.TemporaryDirectory(dir=self._temporary.name) as folder:
             path = Path(folder) / "speech.wav"
             write_audio(path, samples, sample_rate)
-            pieces = reference_pieces(path, voice.description, voice.mel)
+            try:
+                pieces = reference_pieces(path, voice.description, voice.mel)
+            except AudioError:  # too short to be compared
+                return {"value": None, "is_independent": False}
         vector = voice.engine.speaker_vectors(pieces).mean(axis=0)
         norm = float(np.linalg.norm(vector) * np.linalg.norm(clone.speaker.vector))
         return {"value": float(vector @ clone.speaker.vector) / max(norm, 1e-9), "is_independent": False}

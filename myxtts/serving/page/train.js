@@ -113,7 +113,7 @@ function renderDetail() {
   for (const [key, value] of Object.entries(facts)) view.facts[key].textContent = value;
   const { verdict } = detail;
   view.verdict.className = `verdict ${verdict ? (verdict.kind === "busy" ? "good" : "bad") : ""}`;
-  view.verdict.textContent = verdict ? t(`verdict_${verdict.kind}`, { percent: percent(verdict.value), count: number(verdict.value) }) : t("notYet");
+  view.verdict.textContent = verdict ? t(`verdict_${verdict.kind}`, { percent: percent(verdict.value, 1), count: number(verdict.value) }) : t("notYet");
   view.loss.replaceChildren(lineChart(t("lossCurve"), [
     { name: t("trainLoss"), points: detail.curves.train ?? [], className: "first" },
     { name: t("validationLoss"), points: detail.curves.validation ?? [], className: "second", hasDots: true },
