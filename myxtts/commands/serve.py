@@ -62,6 +62,13 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-recordings", action="store_true", help="store the recording of a clone if its request asks for it"
     )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=defaults.workers,
+        metavar="N",
+        help="sentences spoken at the same time (default: %(default)s)",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="threads of one sentence (default: all cores)")
     parser.add_argument(
         "--max-characters",
@@ -115,7 +122,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
     """The settings of the command line; a `ConfigError` for values that make no server."""
     from myxtts.serving.settings import Settings
 
-    for name in ("max_characters", "max_requests", "threads"):
+    for name in ("max_characters", "max_requests", "workers", "threads"):
         value = vars(arguments)[name]
         if value is not None and value < 1:
             raise ConfigError(f"--{name.replace('_', '-')} must be at least 1. Received: {value}.")
@@ -135,6 +142,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         keeps_recordings=arguments.keep_recordings,
         max_characters=arguments.max_characters,
         max_requests=arguments.max_requests,
+        workers=arguments.workers,
     )
 
 

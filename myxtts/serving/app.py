@@ -52,6 +52,8 @@ def create_app(voices: VoicePool, settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         lifespan=life_cycle,
         responses=ERROR_RESPONSES,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
     )
     app.state.engine = engine
     app.state.settings = settings

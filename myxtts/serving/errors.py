@@ -103,8 +103,12 @@ def add_error_handlers(app: FastAPI) -> None:
         return error_response(400, f"{name or 'The body'}: {problem['msg']}.{received}", param=name[:200] or None)
 
     @app.exception_handler(HTTPException)
-    async def on_http_error(_: Request, error: HTTPException) -> Response:
-        return error_response(error.status_code, f"{error.detail}", headers=error.headers)
+    async def on_http_error(request: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        documented = app.openapi()["paths"].get(request.url.path)
+        if error.status_code == 405 and documented:  # the router names only the methods of the first route of a path
+            headers["Allow"] = ", ".join(method.upper() for method in documented)
+        return error_response(error.status_code, f"{error.detail}", headers=headers)
 
     @app.exception_handler(Exception)
     async def on_bug(_: Request, error: Exception) -> Response:

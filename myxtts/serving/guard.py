@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -70,11 +71,15 @@ class Guard:
             await _too_large(limit)(scope, receive, send)
             return
         reader = _Reader(send, self._settings.stalled_seconds)
-        try:
-            await self._app(scope, body.receive, reader.send)
-        except _BodyError as error:
-            if not reader.is_started:
-                await error.response(scope, receive, send)
+
+        async def send_unless_refused(message: Message) -> None:
+            if body.refusal is None or reader.is_started:
+                await reader.send(message)
+
+        with suppress(_BodyRefused):  # a framework may also turn it into an answer of its own, which is not sent
+            await self._app(scope, body.receive, send_unless_refused)
+        if body.refusal is not None and not reader.is_started:
+            await body.refusal(scope, receive, reader.send)
 
     def _counting(self, scope: Scope, send: Send) -> Send:
         async def counting_send(message: Message) -> None:
@@ -98,7 +103,7 @@ class Guard:
         is_preflight = scope["method"] == "OPTIONS"
         if self._key_hashes and scope["path"] not in PUBLIC_PATHS and not is_preflight:
             kind, _, key = headers.get(b"authorization", "").partition(" ")
-            given = hashlib.sha256(key.strip().encode()).digest()
+            given = hashlib.sha256(key.strip().encode("latin-1")).digest()  # the bytes as they came
             # Every key is compared, each in constant time.
             matches = [hmac.compare_digest(given, known) for known in self._key_hashes]
             if kind.lower() != "bearer" or not any(matches):
@@ -115,12 +120,8 @@ class Guard:
             return False
 
 
-class _BodyError(Exception):
-    """The body of a request was refused."""
-
-    def __init__(self, response: ASGIApp):
-        super().__init__()
-        self.response = response
+class _BodyRefused(Exception):
+    """The body of a request is too large or too late."""
 
 
 def _too_large(limit: int) -> ASGIApp:
@@ -137,6 +138,8 @@ class _Body:
         self._deadline: float | None = None
         self._is_complete = False
         self._num_bytes = 0
+        self.refusal: ASGIApp | None = None
+        """The answer to a body that is too large or too late."""
 
     async def receive(self) -> Message:
         if self._is_complete:  # only the message that the client has left can follow
@@ -149,12 +152,14 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             late = f"The body did not arrive within {self._seconds:g} s."
-            raise _BodyError(error_response(408, late, headers={"Connection": "close"})) from None
+            self.refusal = error_response(408, late, headers={"Connection": "close"})
+            raise _BodyRefused from None
         if message["type"] == "http.request":
             self._num_bytes += len(message.get("body", b""))
             self._is_complete = not message.get("more_body", False)
             if self._num_bytes > self._limit:
-                raise _BodyError(_too_large(self._limit))
+                self.refusal = _too_large(self._limit)
+                raise _BodyRefused
         return message
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from myxtts.serving.encoders import samples_to_pcm, wav_header
 from myxtts.serving.engine import SpeechEngine, Spoken
@@ -27,6 +27,8 @@ MOST_WAV_SECONDS = 3600.0
 
 class SynthesizeBody(BaseModel):
     """The fields of Piper's request."""
+
+    model_config = ConfigDict(strict=True)
 
     text: str = Field(min_length=1)
     voice: str | None = Field(None, max_length=400)

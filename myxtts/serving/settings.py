@@ -50,5 +50,5 @@ class Settings:
     """In which a request's body must arrive."""
     stalled_seconds: float = 120.0
     """A client that does not read its answer for so long is disconnected."""
-    workers: int = 1
-    """Sentences spoken at the same time. One sentence uses all cores, so that the first audio comes soonest."""
+    workers: int = 2
+    """Sentences spoken at the same time. One alone uses all cores; two at once wait less for each other's threads."""

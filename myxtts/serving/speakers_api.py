@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel
 
-from myxtts.errors import VoiceError
+from myxtts.errors import AudioError, VoiceError
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import ApiError
 from myxtts.serving.uploads import decode_upload
-from myxtts.synthesis.speaker import Speaker, check_reference
+from myxtts.synthesis.speaker import READ_SECONDS, Speaker, check_reference
 from myxtts.synthesis.voice import Voice
 
 MOST_FILES = 5
@@ -38,7 +38,7 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
 
     @router.post("", status_code=201)
     async def create_speaker(
-        name: Annotated[str, Form(max_length=200, description="How requests will name the speaker.")],
+        name: Annotated[str, Form(min_length=1, max_length=64, description="How requests will name the speaker.")],
         file: Annotated[list[UploadFile], File(description="Recordings of one person, at least 1 s each.")],
         voice: Annotated[
             str | None, Form(max_length=200, description="Default: the first voice that can clone.")
@@ -47,7 +47,10 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
     ) -> SpeakerAnswer:
         """Clone the speaker of a recording."""
         cloning_voice = _cloning_voice(engine, voice)
-        engine.voices.check_new_name(name)
+        try:
+            engine.voices.check_new_name(name)
+        except VoiceError as error:
+            raise ApiError(400, str(error), param="name") from None
         if keep_recording and not engine.settings.keeps_recordings:
             message = "This server does not store recordings. Start it with --keep-recordings."
             raise ApiError(400, message, param="keep_recording")
@@ -58,11 +61,11 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
             async with decoding:
                 for upload, path in zip(file, paths, strict=True):
                     await asyncio.to_thread(_roll_over, upload)
-                    await decode_upload(upload.file, path)
+                    await decode_upload(upload.file, path, READ_SECONDS)
             try:
                 speaker = await engine.run_now(lambda: _add(engine, name, cloning_voice, paths, keep_recording))
-            except VoiceError as error:
-                raise ApiError(400, str(error), param="name") from None
+            except AudioError as error:  # the path is ours and means nothing to the client
+                raise ApiError(400, str(error).replace(f"{folder}/", "").replace(".wav", ""), param="file") from None
         return _answer(engine, speaker)
 
     @router.get("")

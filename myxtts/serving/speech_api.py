@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from myxtts import __version__
 from myxtts.serving.encoders import FORMATS, Encoder
 from myxtts.serving.engine import Speech, SpeechEngine, Spoken
 from myxtts.serving.errors import ApiError
-from myxtts.serving.voices import OPENAI_VOICES, guess_language
+from myxtts.serving.voices import guess_language
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.timings import Timeline
 
@@ -24,6 +24,7 @@ OWN_MODEL = "myxtts"
 MODELS = (OWN_MODEL, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 SYNTHETIC_HEADERS = {"X-Synthetic-Speech": "true"}
 """Says that the audio was made by a machine."""
+ANSWER_TYPES = (*(each.content_type for each in FORMATS.values()), "text/event-stream", "application/json")
 MODEL_CREATED = 1_700_000_000
 
 
@@ -35,6 +36,8 @@ class VoiceId(BaseModel):
 
 class SpeechBody(BaseModel):
     """The fields of OpenAI's request, and our own after them."""
+
+    model_config = ConfigDict(strict=True)
 
     input: str = Field(min_length=1, description="The text; it may have marks or be SSML.")
     model: str = Field("tts-1", max_length=200)
@@ -61,7 +64,7 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
     @router.post(
         "/audio/speech",
         response_class=Response,
-        responses={200: {"content": {each.content_type: {} for each in FORMATS.values()}, "description": "The audio."}},
+        responses={200: {"content": {kind: {} for kind in ANSWER_TYPES}, "description": "The audio."}},
     )
     async def create_speech(body: SpeechBody, request: Request) -> Response:
         """Speak a text. Audio is sent sentence by sentence while it is made."""
@@ -109,7 +112,6 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
     @router.get("/audio/voices")
     async def list_voices() -> dict[str, Any]:
         """The voices that requests may name. No key is needed."""
-        entries = engine.voices.entries()
         voices = [
             {
                 "id": entry.id,
@@ -119,10 +121,9 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
                 "languages": list(entry.languages),
                 "cloned": entry.is_cloned,
             }
-            for entry in entries
+            for entry in engine.voices.entries()
         ]
-        aliases = {name: entries[index % len(entries)].id for index, name in enumerate(OPENAI_VOICES)}
-        return {"voices": voices, "aliases": aliases}
+        return {"voices": voices, "aliases": engine.voices.aliases()}
 
     return router
 

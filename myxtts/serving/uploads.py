@@ -1,6 +1,6 @@
 """Uploaded recordings to wav files, decoded in a child process with little memory and time.
 
-    python -m myxtts.serving.uploads TARGET.wav < RECORDING
+    python -m myxtts.serving.uploads TARGET.wav SECONDS < RECORDING
 
 A compressed file of a few megabytes can hold hours of silence, and decoders have bugs: the child may use a limited amount of
 memory and processor time, decodes only the beginning, and reads nothing but the file. Containers that name other files
@@ -24,7 +24,6 @@ from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.console import printable
 from myxtts.runtime.workers import child_environment, module_command
 from myxtts.serving.encoders import samples_to_pcm, wav_header
-from myxtts.synthesis.speaker import READ_SECONDS
 
 CHILD_MEMORY_BYTES = 1 << 30
 """Address space: the libraries alone take 400 MB of it."""
@@ -40,15 +39,16 @@ EXIT_REFUSED = 2
 READABLE = "a wav, flac, mp3, ogg, webm or m4a recording"
 
 
-async def decode_upload(recording: BinaryIO, target: Path) -> None:
+async def decode_upload(recording: BinaryIO, target: Path, seconds: float) -> None:
     """Write the beginning of a recording as a 16-bit mono wav file.
 
     Args:
         recording: a file with a descriptor, at its start.
         target: the wav file.
+        seconds: only so much is decoded.
     """
     process = await asyncio.create_subprocess_exec(
-        *module_command("myxtts.serving.uploads", str(target)),
+        *module_command("myxtts.serving.uploads", str(target), str(seconds)),
         stdin=recording.fileno(),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -69,7 +69,7 @@ async def decode_upload(recording: BinaryIO, target: Path) -> None:
         raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
 
 
-def decode(recording: BinaryIO) -> tuple[np.ndarray, int]:
+def decode(recording: BinaryIO, seconds: float) -> tuple[np.ndarray, int]:
     """The beginning of a recording: float32 samples (samples,) of one channel, and their rate in Hz."""
     options = {"format_whitelist": CONTAINERS, "codec_whitelist": CODECS, "protocol_whitelist": "pipe"}
     with av.open(recording, "r", options=options) as container:
@@ -82,7 +82,7 @@ def decode(recording: BinaryIO) -> tuple[np.ndarray, int]:
                 f"The recording has a sample rate of {stream.rate} Hz; at least {LOWEST_RATE}.", "not audio"
             )
         resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
-        parts, missing = [], round(READ_SECONDS * rate)
+        parts, missing = [], round(seconds * rate)
         try:
             for frame in container.decode(stream):
                 for converted in resampler.resample(frame):
@@ -114,10 +114,10 @@ def _limit_this_process() -> None:
 
 
 def main() -> int:
-    """Decode standard input to the file that the argument names; what is wrong is one line on standard error."""
+    """Decode standard input to the file that the first argument names; what is wrong is one line on standard error."""
     _limit_this_process()
     try:
-        samples, rate = decode(cast(BinaryIO, sys.stdin.buffer))
+        samples, rate = decode(cast(BinaryIO, sys.stdin.buffer), float(sys.argv[2]))
         content = samples_to_pcm(samples)
         write_atomically(sys.argv[1], wav_header(rate, len(content)) + content, is_durable=False)
     except AudioError as error:

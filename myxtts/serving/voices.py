@@ -16,7 +16,7 @@ from typing import NamedTuple
 from myxtts.errors import VoiceError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
-from myxtts.synthesis.options import SHOWN_NAMES, parse_mixture
+from myxtts.synthesis.options import SHOWN_NAMES, check_front_end, parse_mixture
 from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice
@@ -94,11 +94,21 @@ class VoicePool:
                 entries.append(VoiceEntry(name, owner, name, self.loaded[owner].languages, is_cloned=True))
         return entries
 
+    def aliases(self) -> dict[str, str]:
+        """What OpenAI's names stand for: the voices and speakers in their order. Cloned speakers change nothing."""
+        ids = [
+            f"{name}/{speaker}" if len(voice.speakers) > 1 else name
+            for name, voice in self.loaded.items()
+            for speaker in (voice.speakers or ("",))
+        ]
+        names = OPENAI_VOICES + LATER_OPENAI_VOICES
+        return {name: ids[index % len(ids)] for index, name in enumerate(names)}
+
     def choose(self, name: str | None) -> Chosen:
         """The voice and speaker of a name; a `VoiceError` that lists the names if there is none.
 
         A name is a voice, a cloned speaker, `voice/speaker`, a speaker of any voice, a mixture of speakers (`anna:0.7+ben:0.3`),
-        or one of OpenAI's voices, which stand for the entries in their order.
+        or one of OpenAI's voices (`aliases`).
         """
         if name is None or (name in DEFAULT_NAMES and name not in self.loaded):
             return Chosen(self.loaded[self.default], None)
@@ -114,12 +124,10 @@ class VoicePool:
         for voice in self.loaded.values():
             if _is_speaker(name, voice):
                 return Chosen(voice, name)
-        known = OPENAI_VOICES + LATER_OPENAI_VOICES
-        entries = self.entries()
-        if name.lower() in known:
-            entry = entries[known.index(name.lower()) % len(entries)]
-            return self.choose(entry.id)
-        ids = [entry.id for entry in entries]
+        alias = self.aliases().get(name.lower())
+        if alias is not None:
+            return self.choose(alias)
+        ids = [entry.id for entry in self.entries()]
         near = difflib.get_close_matches(name[:200], ids, n=1)
         advice = f" Did you mean {near[0]!r}?" if near else ""
         listed = ", ".join(printable(each, keeps_lines=False) for each in ids[:SHOWN_NAMES])
@@ -203,13 +211,17 @@ class VoicePool:
 def open_voices(
     folders: Sequence[Path], speakers_folder: Path | None = None, threads: int | None = None
 ) -> tuple[VoicePool, list[str]]:
-    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read."""
+    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read.
+
+    A voice that needs espeak-ng is a `TextError` if that is not installed.
+    """
     voices: dict[str, Voice] = {}
     for folder in folders or [bundled_voice()]:
         name = folder.resolve().name
         if name in voices:
             raise VoiceError(f"Two voices have the folder name {name!r}. Rename one of them: {folder}.")
         voices[name] = Voice.load(folder, threads)
+        check_front_end(voices[name].description.tokenizer().front_end)
     pool = VoicePool(voices, speakers_folder)
     return pool, pool.load_speakers()
 

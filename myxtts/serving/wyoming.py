@@ -147,6 +147,9 @@ class WyomingServer:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first event to its end."""
         if self._num_connections >= self._engine.settings.max_connections:
+            writer.write(
+                write_event("error", {"text": "The server has as many connections as it accepts.", "code": "busy"})
+            )
             writer.close()
             return
         self._num_connections += 1

@@ -1,0 +1,50 @@
+"""Servers with tiny voices."""
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("httpx", reason="the extra `test` is not installed")
+
+from fastapi.testclient import TestClient
+
+from myxtts.serving.app import create_app
+from myxtts.serving.settings import Settings
+from myxtts.serving.voices import VoicePool
+from myxtts.synthesis.voice import Voice
+from tests.synthesis.tiny_voice import write_voice
+
+
+@pytest.fixture(scope="session")
+def voices(tmp_path_factory):
+    """`solo` has one speaker, `duo` has two and can clone."""
+    folder = tmp_path_factory.mktemp("served")
+    solo = write_voice(folder / "solo")
+    duo = write_voice(folder / "duo", ("anna", "ben"), languages=("en", "fa"))
+    return {"solo": Voice.load(solo, 1), "duo": Voice.load(duo, 1)}
+
+
+@pytest.fixture
+def pool(voices, tmp_path):
+    folder = tmp_path / "speakers"
+    folder.mkdir()
+    return VoicePool(voices, folder)
+
+
+@pytest.fixture
+def serve(pool):
+    """A function that starts an application with settings and returns its client."""
+    clients = []
+
+    def start(**settings) -> TestClient:
+        client = TestClient(create_app(pool, Settings(**settings)), base_url="http://localhost")
+        clients.append(client.__enter__())
+        return client
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def client(serve, tmp_path):
+    return serve(speakers_folder=tmp_path / "speakers", keeps_recordings=True)
