@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,11 +22,11 @@ from typing import Any
 import numpy as np
 import psutil
 
-import myxtts
 from myxtts.errors import DiagnosisError, TrainingError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.status import ALIGNMENT_FILE, LOG_NAME, STATUS_FILE, RunStatus, read_status, read_steps
+from myxtts.runtime.workers import child_environment, module_command
 
 LAUNCH_NAME = "launch.json"
 OUTPUT_NAME = "train.log"
@@ -81,17 +80,15 @@ def read_launch(folder: Path) -> Launch | None:
 def launch(folder: Path, planned: Launch, output_name: str = OUTPUT_NAME) -> Launch:
     """Start `myxtts` with its output in the folder; the plan is on the disk before the process exists."""
     _write_launch(folder, planned)
-    package_root = str(Path(myxtts.__file__).resolve().parent.parent)
-    search_path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
     try:
         with open(folder / output_name, "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "myxtts.cli", *planned.arguments],
+                module_command("myxtts.cli", *planned.arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": search_path, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
+                env=child_environment() | {"PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
             )
     except OSError as error:
         raise TrainingError(f"myxtts cannot be started: {cause_of(error)}.") from None

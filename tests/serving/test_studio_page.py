@@ -18,6 +18,8 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 
+from playwright.sync_api import expect
+
 from myxtts.audio.files import write_audio
 from myxtts.corpus.manifest import read_manifest
 from tests.serving.test_recorder import speech
@@ -107,7 +109,7 @@ def open_page(browser, address):
 
     def open_part(part, language="en", width=1200):
         context = browser.new_context(viewport={"width": width, "height": 900}, permissions=["microphone"])
-        context.add_init_script(f"localStorage.setItem('myxtts-language', '{language}')")
+        context.add_init_script(f"if (window === top) localStorage.setItem('myxtts-language', '{language}')")
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MILLISECONDS)
@@ -140,15 +142,14 @@ def test_speak_plays_highlights_downloads_and_fixes_a_word(open_page, workspace)
     page.click("#fix-open")
     page.fill("#fix-like", "bad")
     page.click("#fix-convert")
-    page.wait_for_function("document.querySelector('#fix-phonemes').value === 'bˈæd'")
+    expect(page.locator("#fix-phonemes")).to_have_value("bˈæd", timeout=PATIENCE_MILLISECONDS)
     page.click("#fix-save")
-    page.wait_for_function("document.querySelector('.word small')?.textContent === 'bˈæd'")
+    expect(page.locator(".word small").first).to_have_text("bˈæd", timeout=PATIENCE_MILLISECONDS)
     assert "good\tbˈæd" in (workspace / "lexicon-en.tsv").read_text(encoding="utf-8")
 
 
 def test_clone_from_a_file_and_from_the_microphone(open_page, tmp_path):
     page = open_page("clone")
-    page.fill("#clone-text", "good morning " * 20)
     page.set_input_files("#clone-file", write_recording(tmp_path / "reference.wav", seconds=3.0))
     page.wait_for_selector("#clone-similarity:not([hidden])")
     page.fill("#clone-name", "Ruth")
@@ -158,7 +159,7 @@ def test_clone_from_a_file_and_from_the_microphone(open_page, tmp_path):
     page.wait_for_timeout(1000 * MICROPHONE_SECONDS)
     first = page.get_attribute("#clone-original", "src")
     page.click("#clone-record")
-    page.wait_for_function(f"document.querySelector('#clone-original').getAttribute('src') !== '{first}'")
+    expect(page.locator("#clone-original")).not_to_have_attribute("src", first, timeout=PATIENCE_MILLISECONDS)
     page.click("#clone-list button")
     page.wait_for_selector("#clone-list >> text=Ruth", state="detached")
 
@@ -167,7 +168,7 @@ def test_record_with_the_keyboard_alone(open_page, workspace):
     page = open_page("record")
     page.fill("#record-name", "mine")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'record-toggle'")
+    expect(page.locator("#record-toggle")).to_be_focused(timeout=PATIENCE_MILLISECONDS)
     sentence = page.inner_text("#record-prompt")
     page.keyboard.press("Space")
     page.wait_for_selector("#record-toggle[aria-pressed=true]")
@@ -179,7 +180,7 @@ def test_record_with_the_keyboard_alone(open_page, workspace):
     page.wait_for_selector("#record-idle:not([hidden])")
     assert page.inner_text("#record-prompt") == sentence
     page.keyboard.press("s")  # another sentence
-    page.wait_for_function(f"document.querySelector('#record-prompt').textContent !== {json.dumps(sentence)}")
+    expect(page.locator("#record-prompt")).not_to_have_text(sentence, timeout=PATIENCE_MILLISECONDS)
     page.keyboard.press("Space")
     page.wait_for_timeout(1000 * MICROPHONE_SECONDS)
     page.keyboard.press("Space")
