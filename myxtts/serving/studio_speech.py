@@ -29,7 +29,7 @@ from myxtts.serving.engine import SpeechEngine, Spoken
 from myxtts.serving.speech_api import SpeechResponse
 from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.options import SpeechOptions, check_language, check_name
-from myxtts.synthesis.speaker import Speaker, reference_pieces
+from myxtts.synthesis.speaker import READ_SECONDS, Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, Timeline
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import (
@@ -266,7 +266,7 @@ class StudioVoices:
         with tempfile.TemporaryFile(dir=self._temporary.name) as file:  # the decoder reads from a descriptor
             await asyncio.to_thread(shutil.copyfileobj, recording, file)
             file.seek(0)
-            await decode_upload(file, path)
+            await decode_upload(file, path, READ_SECONDS)
         try:
             speaker = await self.engine.run_now(lambda: voice.clone(path))
         except MyXTTSError as error:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 
-from playwright.sync_api import expect
+from playwright.sync_api import expect, sync_playwright
 
 from myxtts.audio.files import write_audio
 from myxtts.corpus.manifest import read_manifest
@@ -96,7 +96,7 @@ def browser(tmp_path_factory):
         f"--use-file-for-fake-audio-capture={microphone}",
         "--autoplay-policy=no-user-gesture-required",
     ]
-    with playwright.sync_playwright() as driver:
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=arguments)
         yield browser
         browser.close()

@@ -1,7 +1,7 @@
 // A small line chart as SVG. Time runs from left to right in both languages.
 import { h, number, percent } from "./ui.js";
 
-const WIDTH = 520, HEIGHT = 210, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 24;
+const WIDTH = 520, HEIGHT = 210, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24;
 
 function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
