@@ -43,7 +43,7 @@ $(VENV)/.ready: pyproject.toml $(if $(PYTHON),asked-for-python)
 	    echo "Install one of them, or name it: make PYTHON=/path/to/python3.12" >&2; \
 	fi; \
 	exit 1
-	$(BIN)/python -m pip install --quiet --editable '.[train,phonemes,corpora,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[train,serve,phonemes,corpora,test]'
 	touch $@
 
 $(VENV)/.ready-benchmark: $(VENV)/.ready
@@ -71,7 +71,7 @@ lint: $(VENV)/.ready  ## ruff: rules and format; pyright: types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.ready-benchmark  ## every benchmark, as tables; nothing else should run meanwhile
-	for name in loader training synthesis diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in loader training synthesis serving diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:  ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build *.egg-info

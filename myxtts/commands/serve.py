@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,6 +95,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
     from myxtts.serving.voices import open_voices
 
     settings = settings_from(arguments)
+    check_port(settings.host, settings.port, "--port")
+    if settings.wyoming_port is not None:
+        check_port(settings.host, settings.wyoming_port, "--wyoming")
     if settings.speakers_folder is not None:
         settings.speakers_folder.mkdir(parents=True, exist_ok=True)
     voices, problems = open_voices(arguments.voice, settings.speakers_folder, arguments.threads)
@@ -144,6 +148,22 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         max_requests=arguments.max_requests,
         workers=arguments.workers,
     )
+
+
+def check_port(host: str, port: int, flag: str) -> None:
+    """Raise a `ConfigError` if nothing can listen at an address; before the voices are loaded."""
+    if not 1 <= port <= 65535:
+        raise ConfigError(f"{flag} must lie between 1 and 65535. Received: {port}.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"{host} port {port} cannot be used: {reason}. Choose others with --host and {flag}."
+        ) from None
 
 
 def _read_keys(path: Path | None) -> tuple[str, ...]:

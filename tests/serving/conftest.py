@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-pytest.importorskip("httpx", reason="the extra `test` is not installed")
+pytest.importorskip("httpx2", reason="the extra `test` is not installed")
 
 from fastapi.testclient import TestClient
 

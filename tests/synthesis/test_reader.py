@@ -46,3 +46,32 @@ def test_unknown_symbols_of_given_phonemes_are_counted():
 def test_marks_without_anything_to_speak_raise():
     with pytest.raises(TextError, match="nothing to say"):
         read("[[123]] [pause:1s]")
+
+
+def test_an_early_start_speaks_the_first_clause_apart_and_nothing_else():
+    text = (
+        "The train was late again, so we waited on the platform. The rain was cold again, so we went inside the house."
+    )
+    pieces = list(READER.read(parse_markup(text), "en", 0.3, seed=0, starts_early=True))
+    assert [piece.text for piece in pieces] == [
+        "The train was late again,",
+        "so we waited on the platform.",
+        "The rain was cold again, so we went inside the house.",
+    ]
+    assert [round(piece.pause_seconds, 3) for piece in pieces] == [0.1, 0.3, 0.3]
+
+
+def test_a_book_is_not_read_before_its_first_sentence():
+    class Counting:
+        calls = 0
+
+        def __getattr__(self, name):
+            return getattr(READER.tokenizer, name)
+
+        def encode(self, text, language):
+            self.calls += 1
+            return READER.tokenizer.encode(text, language)
+
+    tokenizer = Counting()
+    next(Reader(tokenizer, 180).read(parse_markup("One more sentence. " * 100), "en", 0.3, seed=0))
+    assert tokenizer.calls <= 2

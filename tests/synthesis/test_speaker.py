@@ -90,6 +90,16 @@ def test_a_short_reference_is_named_by_its_length(tmp_path):
         check_reference(tmp_path / "short.wav")
 
 
+def test_a_stored_speaker_keeps_its_name_and_another_type_of_name_is_damage(tmp_path):
+    path = tmp_path / "speaker.json"
+    Speaker(np.zeros(3, np.float32), "voice", "Zoë", 7).save(path)
+    loaded = Speaker.load(path)
+    assert (loaded.name, loaded.created) == ("Zoë", 7)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"name": 5}))
+    with pytest.raises(VoiceError, match="damaged"):
+        Speaker.load(path)
+
+
 def test_a_pipe_is_neither_a_reference_nor_a_saved_speaker(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(AudioError, match="it is a pipe, not a regular file"):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from myxtts.errors import TextError
-from myxtts.text.sentences import TextPiece, split_sentences
+from myxtts.text.sentences import TextPiece, cut_first_clause, split_sentences
 
 
 def texts_of(pieces: list[TextPiece]) -> list[str]:
@@ -116,3 +116,21 @@ def test_a_megabyte_is_split(unit):
 def test_a_senseless_limit_is_refused():
     with pytest.raises(TextError, match="at least 10"):
         split_sentences("text", "en", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "The train was late again, so we waited on the platform.",
+            ["The train was late again,", "so we waited on the platform."],
+        ),
+        ("Yes, we waited for it on the platform all day.", ["Yes, we waited for it on the platform all day."]),
+        ("We waited on the platform all day, too.", ["We waited on the platform all day, too."]),
+        ("We waited on the platform for the train.", ["We waited on the platform for the train."]),
+    ],
+)
+def test_the_first_clause_is_cut_off_if_both_parts_are_long_enough(text, parts):
+    pieces = cut_first_clause(TextPiece(text, True))
+    assert [piece.text for piece in pieces] == parts
+    assert [piece.ends_sentence for piece in pieces] == [False] * (len(parts) - 1) + [True]

@@ -1,0 +1,59 @@
+"""`myxtts serve`: flags become settings, and mistakes are one line before anything is loaded."""
+
+import socket
+
+import pytest
+
+from myxtts.cli import build_parser, main
+from myxtts.commands.serve import KEY_VARIABLE, settings_from
+from myxtts.errors import ConfigError
+from myxtts.serving.settings import Settings
+
+
+def settings_of(*words: str) -> Settings:
+    return settings_from(build_parser("serve").parse_args(["serve", *words]))
+
+
+def test_the_defaults_serve_this_machine_only():
+    assert settings_of() == Settings()
+    assert settings_of().host == "127.0.0.1"
+    assert settings_of("--wyoming").wyoming_port == 10200
+    assert settings_of("--wyoming", "1234").wyoming_port == 1234
+
+
+def test_keys_come_from_a_file_and_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "one, two")
+    path = tmp_path / "keys"
+    path.write_text("three\n\n")
+    assert settings_of("--api-keys", str(path)).api_keys == ("one", "two", "three")
+    monkeypatch.delenv(KEY_VARIABLE)
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="no key"):
+        settings_of("--api-keys", str(path))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        settings_of("--api-keys", str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--announce"], "--wyoming"),
+        (["--keep-recordings"], "--speakers"),
+        (["--max-requests", "0"], "at least 1"),
+        (["--workers", "-1"], "at least 1"),
+    ],
+)
+def test_flags_that_make_no_server_are_refused(words, message):
+    with pytest.raises(ConfigError, match=message):
+        settings_of(*words)
+
+
+def test_an_address_that_cannot_be_used_is_one_line(capsys):
+    pytest.importorskip("uvicorn")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for words in (["--port", port], ["--port", "99999"], ["--host", "256.0.0.1"], ["--wyoming", port]):
+            assert main(["serve", *words]) == 2
+            assert capsys.readouterr().err.count("\n") == 1
