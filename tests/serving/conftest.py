@@ -2,21 +2,13 @@
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-pytest.importorskip("httpx2", reason="the extra `test` is not installed")
-
-from fastapi.testclient import TestClient
-
-from myxtts.serving.app import create_app
-from myxtts.serving.settings import Settings
-from myxtts.serving.voices import VoicePool
-from myxtts.synthesis.voice import Voice
-from tests.synthesis.tiny_voice import write_voice
-
 
 @pytest.fixture(scope="session")
 def voices(tmp_path_factory):
     """`solo` has one speaker, `duo` has two and can clone."""
+    from myxtts.synthesis.voice import Voice
+    from tests.synthesis.tiny_voice import write_voice
+
     folder = tmp_path_factory.mktemp("served")
     solo = write_voice(folder / "solo")
     duo = write_voice(folder / "duo", ("anna", "ben"), languages=("en", "fa"))
@@ -25,6 +17,8 @@ def voices(tmp_path_factory):
 
 @pytest.fixture
 def pool(voices, tmp_path):
+    from myxtts.serving.voices import VoicePool
+
     folder = tmp_path / "speakers"
     folder.mkdir()
     return VoicePool(voices, folder)
@@ -33,9 +27,14 @@ def pool(voices, tmp_path):
 @pytest.fixture
 def serve(pool):
     """A function that starts an application with settings and returns its client."""
+    from fastapi.testclient import TestClient
+
+    from myxtts.serving.app import create_app
+    from myxtts.serving.settings import Settings
+
     clients = []
 
-    def start(**settings) -> TestClient:
+    def start(**settings):
         client = TestClient(create_app(pool, Settings(**settings)), base_url="http://localhost")
         clients.append(client.__enter__())
         return client

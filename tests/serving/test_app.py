@@ -7,6 +7,9 @@ import threading
 import time
 
 import pytest
+
+pytest.importorskip("uvicorn", reason="the extra `serve` or `test` is not installed")
+
 import uvicorn
 
 from myxtts.serving.app import create_app

@@ -2,9 +2,12 @@
 
 import io
 
-import av
 import numpy as np
 import pytest
+
+pytest.importorskip("av", reason="the extra `serve` or `test` is not installed")
+
+import av
 
 from myxtts.errors import AudioError
 from myxtts.serving.encoders import FORMATS, Encoder, output_rate, wav_header

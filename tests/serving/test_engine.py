@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+pytest.importorskip("prometheus_client", reason="the extra `serve` or `test` is not installed")
+
 from myxtts.errors import TextError
 from myxtts.serving.engine import BusyError, SpeechEngine, TurnQueue
 from myxtts.serving.settings import Settings

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+pytest.importorskip("fastapi", reason="the extra `serve` or `test` is not installed")
+
 from myxtts.serving.guard import Guard, host_name
 from myxtts.serving.settings import Settings
 

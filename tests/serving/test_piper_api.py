@@ -5,6 +5,8 @@ import wave
 
 import pytest
 
+pytest.importorskip("httpx2", reason="the extra `serve` or `test` is not installed")
+
 
 def test_a_text_becomes_a_whole_wav_file_and_info_describes_it(client):
     response = client.post("/synthesize", json={"text": "hello there", "voice": "duo", "speaker": "ben"})

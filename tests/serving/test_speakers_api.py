@@ -6,6 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+pytest.importorskip("httpx2", reason="the extra `serve` or `test` is not installed")
+
 from myxtts.audio.files import write_audio
 from tests.synthesis.tiny_voice import write_recording
 

@@ -9,6 +9,9 @@ import sys
 import wave
 
 import pytest
+
+pytest.importorskip("httpx2", reason="the extra `serve` or `test` is not installed")
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

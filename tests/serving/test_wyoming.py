@@ -5,6 +5,9 @@ import contextlib
 import json
 
 import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` or `test` is not installed")
+
 from hypothesis import given
 from hypothesis import strategies as st
 
