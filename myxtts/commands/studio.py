@@ -10,6 +10,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.commands.serve import check_port
 from myxtts.errors import ConfigError, EvaluationError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
@@ -69,8 +70,6 @@ def run_studio(arguments: argparse.Namespace) -> int:
 
     if arguments.threads is not None and arguments.threads < 1:
         raise ConfigError(f"--threads must be at least 1. Received: {arguments.threads}.")
-    if not 0 < arguments.port < 65536:
-        raise ConfigError(f"--port must lie between 1 and 65535. Received: {arguments.port}.")
     for folder in arguments.corpus:
         if not folder.is_dir():
             raise ConfigError(f"--corpus must be a folder of recordings. Received: {folder}.")
@@ -78,6 +77,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
     places = {folder.resolve().name: folder.resolve() for folder in folders}
     workspace = Workspace(arguments.workspace.resolve(), places, [folder.resolve() for folder in arguments.corpus])
     settings = Settings(host=LOOPBACK, port=arguments.port, speakers_folder=workspace.speakers_folder)
+    check_port(settings.host, settings.port, "--port")
     with contextlib.ExitStack() as stack:
         try:
             workspace.speakers_folder.mkdir(parents=True, exist_ok=True)
