@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import av
 import numpy as np
@@ -119,29 +119,22 @@ class _Compressor:
         self._container = av.open(
             self._sink, "w", format=format.container, options=MUXER_OPTIONS.get(format.container or "", {})
         )
-        self._stream = self._container.add_stream(format.codec, rate=sample_rate, layout="mono")
-        if not isinstance(self._stream, AudioStream):
-            raise AudioError(f"FFmpeg's libraries lack the encoder {format.codec}.", "not audio")
+        self._stream = cast(AudioStream, self._container.add_stream(format.codec, rate=sample_rate, layout="mono"))
         if format.bit_rate is not None:
             self._stream.bit_rate = format.bit_rate
         self._sample_rate = sample_rate
         self._position = 0
-        self._frame_samples = 0
 
     def add(self, samples: np.ndarray) -> bytes:
-        stream = self._stream
-        assert isinstance(stream, AudioStream)
         frame = av.AudioFrame.from_ndarray(_integers(samples), format="s16", layout="mono")
         frame.sample_rate = self._sample_rate
         frame.pts = self._position
         self._position += len(samples)
-        self._container.mux(stream.encode(frame))
+        self._container.mux(self._stream.encode(frame))
         return self._sink.take()
 
     def finish(self) -> bytes:
-        stream = self._stream
-        assert isinstance(stream, AudioStream)
-        self._container.mux(stream.encode(None))
+        self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._sink.take()
 

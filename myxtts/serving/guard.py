@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from myxtts.serving.errors import error_response
 from myxtts.serving.settings import Settings
 
-PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices", "/audio/voices")
+PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices")
 """Answered without a key: Open WebUI asks for the voices without one."""
 LOCAL_NAMES = ("localhost", "host.docker.internal")
 
