@@ -68,6 +68,7 @@ COMMANDS = {
     "export": ("voice", "write a voice for Piper or sherpa-onnx"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "serve": ("serve", "speak over HTTP (OpenAI's and Piper's interfaces) and Wyoming (Home Assistant)"),
+    "studio": ("studio", "open the studio in the browser: speak, clone, record, train and measure"),
     "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and what cannot be read"),
     "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),
     "evaluate": ("evaluate", "measure how well a voice speaks"),

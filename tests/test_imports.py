@@ -21,7 +21,7 @@ ALLOWED = {
     "models": {"audio"},
     "export": {"text", "audio", "models", "synthesis"},
     "synthesis": {"text", "audio", "models"},
-    "serving": {"text", "audio", "synthesis"},
+    "serving": {"text", "audio", "corpus", "models", "synthesis"},
     "training": {"text", "audio", "corpus", "cache", "batches", "models", "export", "synthesis"},
     "evaluation": {"text", "audio", "corpus", "cache", "synthesis", "models"},
     "diagnostics": {"cache", "corpus", "batches", "data", "models", "training"},

@@ -1,7 +1,8 @@
 """How a running training reports to other processes: two files in its folder.
 
 `status.json` holds the newest metrics and is replaced as a whole; `steps.csv` gets one line per step. Both are written at a
-bounded rate, so they cost the training next to nothing. Readers (`gpu_monitor.py --run DIR`, the diagnosis) never block it.
+bounded rate, so they cost the training next to nothing. Readers (`gpu_monitor.py --run DIR`, the diagnosis, the studio) never
+block it. `LOG_NAME` is the log of losses that `myxtts.training.run_log` writes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from myxtts.runtime.atomic import append_whole, write_atomically
 
 STATUS_FILE = "status.json"
 STEPS_FILE = "steps.csv"
+LOG_NAME = "log.jsonl"
+ALIGNMENT_FILE = "alignment.png"
+"""The newest picture of the alignment."""
 OLDER_STEPS_FILE = "steps.older.csv"
 STEP_COLUMNS = ("step", "unix_seconds", "wait_seconds", "host_seconds", "device_seconds", "group")
 MOST_BYTES_OF_STEPS = 40_000_000
@@ -54,7 +58,11 @@ class RunStatus:
     signatures: int = 0
     retraces: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
-    """Other metrics that the trainer shows: loss, useful frames per second, time left."""
+    """Other metrics that the trainer shows: loss, useful frames per second, padding."""
+    total_steps: int | None = None
+    """At which the run ends."""
+    deadline_unix_seconds: float | None = None
+    """When `training.max_minutes` are over; None without a limit."""
 
     def is_running(self) -> bool:
         """Whether the process that wrote this is alive; its start time shows whether its id was given to another process."""

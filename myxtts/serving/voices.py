@@ -173,6 +173,10 @@ class VoicePool:
                     raise VoiceError(f"The speaker {name!r} could not be deleted: {cause_of(error)}.") from None
             del self._cloned[name]
 
+    def cloned_speakers(self) -> list[Speaker]:
+        """Every cloned speaker by name, also those of voices that are not loaded."""
+        return [speaker for _, speaker in sorted(self._cloned.copy().items())]
+
     def cloned(self, name: str) -> Speaker:
         """A cloned speaker by name."""
         if name not in self._cloned:

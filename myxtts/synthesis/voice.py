@@ -9,6 +9,8 @@ One `Voice` may be used by several threads at once. Nothing here imports TensorF
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,6 +36,8 @@ from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.tokenizer import Tokenizer
 
 
 class Audio(NamedTuple):
@@ -114,6 +118,24 @@ class Voice:
         else:
             opened = open_vocoder_file(Path(vocoder), mel, threads)
         return cls(description, engine, opened, speaker_vectors, voice_identity(folder, description))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How its texts become symbols."""
+        return self._tokenizer
+
+    def with_lexicon(self, lexicon: Lexicon) -> Voice:
+        """The same voice, which reads the words of a lexicon as it says; for other words its own lexicon stays.
+
+        A voice that reads letters has no use for phonemes: a `TextError`.
+        """
+        front_end = self._tokenizer.front_end
+        own = front_end.lexicon.entries if front_end.lexicon else {}
+        merged = dataclasses.replace(front_end, lexicon=Lexicon({**own, **lexicon.entries}))
+        voice = copy.copy(self)
+        voice._tokenizer = dataclasses.replace(self._tokenizer, front_end=merged)
+        voice._reader = Reader(voice._tokenizer, self.description.max_characters)
+        return voice
 
     # --- speaking -------------------------------------------------------------------------------------------------
 

@@ -243,6 +243,9 @@ class Loop:
         Raises a `TrainingError` of a step after saving the weights, which are those of the last good step.
         """
         task, started = self._task, time.monotonic()
+        minutes = self._settings.max_minutes
+        deadline = None if minutes is None else time.time() + 60 * minutes
+        self._recorder.announce_end(task.total_steps, deadline)
         try:
             with StopOnSignal(self._display.line) as stop, self._display.training(task.total_steps, task.step):
                 reason = self._train(stop, started)

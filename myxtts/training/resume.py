@@ -25,8 +25,8 @@ from myxtts.training.history import RunHistory
 
 EARLIER_RUN = "before-reset"
 RUN_FILES = (
-    "step-*", "best", "*.jsonl", "*.csv", "status.json", "tensorboard", "voice", "vocoder.onnx", "evaluated-voice", "samples",
-    "worker-*", "*.partial", "best.old",
+    "step-*", "best", "*.jsonl", "*.csv", "status.json", "alignment.png", "tensorboard", "voice", "vocoder.onnx",
+    "evaluated-voice", "samples", "worker-*", "*.partial", "best.old",
 )  # fmt: skip
 """What a run leaves in its folder."""
 FREE_OF_SPEC = {

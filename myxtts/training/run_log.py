@@ -16,9 +16,8 @@ import numpy as np
 
 from myxtts.errors import MyXTTSError
 from myxtts.runtime.atomic import append_whole, cause_of, is_full
+from myxtts.runtime.status import LOG_NAME
 from myxtts.training.tensorboard_file import TensorBoardFile
-
-LOG_NAME = "log.jsonl"
 
 
 class Logbook:

@@ -94,6 +94,10 @@ class RunRecorder:
         self._seconds_of_pending += now - self._last_moment
         self._last_moment = now
 
+    def announce_end(self, total_steps: int, deadline_unix_seconds: float | None) -> None:
+        """Write to the status when the run will end: at its last step, or at its deadline if it has one."""
+        self._update_status(total_steps=total_steps, deadline_unix_seconds=deadline_unix_seconds)
+
     def flush(self) -> None:
         """Read the results since the last call and write them to log, status and display."""
         if self._pending:

@@ -17,6 +17,8 @@ from myxtts.batches.feed import Feed, validation_batches
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import TrainingError
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
 from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
@@ -190,10 +192,13 @@ class VoiceTask:
         gaps = int((batch.clips.numpy()[0] >= 0).sum()) * self.config.data.gap_frames
         frames = int(batch.mel_lengths.numpy()[0].sum()) + gaps
         mel, step = batch.mel[0].numpy(), self.step
-        log.submit(
-            lambda: log.picture("alignment", step, alignment_picture(path[:frames], mel[:frames])),
-            "The picture of the alignment",
-        )
+
+        def draw() -> None:
+            pixels = alignment_picture(path[:frames], mel[:frames])
+            log.picture("alignment", step, pixels)
+            write_atomically(self.folder / ALIGNMENT_FILE, tf.io.encode_png(pixels).numpy(), is_durable=False)
+
+        log.submit(draw, "The picture of the alignment")
 
     def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
         """Export the voice of a checkpoint and speak the fixed sentences."""

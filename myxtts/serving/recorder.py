@@ -1,0 +1,307 @@
+"""A corpus from a microphone: which sentence to read next, whether a take is usable, and the LJSpeech folder that takes go to.
+
+A sentence is chosen for the phoneme pairs that no kept recording has yet: the one with the most new pairs first. The folder is
+one that `myxtts train` takes as it is. It is whole after every take: the wav is written first, then `metadata.csv` is replaced.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import threading
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from myxtts.audio.clips import SILENT_PEAK
+from myxtts.audio.files import probe_audio, write_audio
+from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadata, write_text
+from myxtts.corpus.manifest import read_manifest
+from myxtts.errors import CorpusError
+from myxtts.runtime.files import read_regular_file
+from myxtts.text.inventory import STRESS
+from myxtts.text.normalize import normalize_text
+from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
+
+PROMPT_FOLDER = Path(__file__).parents[1] / "assets" / "prompts"
+LANGUAGES = ("en", "fa")
+"""Languages with sentences to read."""
+SETTINGS_NAME = "recorder.json"
+METADATA_NAME = "metadata.csv"
+MOST_SETTINGS_BYTES = 1 << 16
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""Names of corpora, runs and speakers that a page may ask for: a file name on every system."""
+PAUSE = "|"
+"""Stands for a pause and for the silence around a sentence in pairs."""
+
+# Limits of a take. Chosen on the safe side of what audio/clips.py makes of a clip; not measured.
+CLIPPED_LEVEL, CLIPPED_RUN = 0.985, 3
+"""A take is clipped where so many samples in a row are at least this loud."""
+QUIET_DB = -38.0
+"""RMS of the speech below which a take is too quiet: leveling would raise the noise with it."""
+NOISY_DB = 20.0
+"""Fewer dB between speech and the background are noisy."""
+SECONDS_PER_SOUND = (0.035, 0.30)
+"""Fastest and slowest reading of one phoneme; ordinary speech has 0.06 to 0.12 s."""
+EDGE_SECONDS = 0.03
+"""Speech that begins or ends nearer to the edge of the take is cut off."""
+BLOCK_SECONDS = 0.01
+LONGEST_SECONDS = 40.0
+"""Of an uploaded take."""
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
+class Prompt(NamedTuple):
+    """A sentence to read."""
+
+    id: str
+    text: str
+    language: str
+    sounds: int
+    """Number of its phonemes."""
+    pairs: frozenset[str]
+    """Its phoneme pairs, each as two characters."""
+
+
+@functools.cache
+def prompts_of(language: str) -> tuple[Prompt, ...]:
+    """The sentences of a language with their phoneme pairs.
+
+    The phonemes are those of our own G2P. They are stored with the sentences, because reading 150 Persian ones takes seconds.
+    """
+    if language not in LANGUAGES:
+        raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
+    lines = (PROMPT_FOLDER / f"{language}.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("\t") for line in lines if not line.startswith("#"))
+    return tuple(_prompt(text, language, phonemes) for text, phonemes in pairs)
+
+
+def _prompt(text: str, language: str, phonemes: str) -> Prompt:
+    sounds = sounds_of(phonemes)
+    spoken = sum(sound != PAUSE for sound in sounds)
+    # The id follows from the text, so that a take keeps its sentence when the list changes.
+    return Prompt(f"{language}-{zlib.crc32(text.encode()):08x}", text, language, spoken, pairs_of(sounds))
+
+
+def sounds_of(phonemes: str) -> list[str]:
+    """The phonemes of an IPA text without stress, between pauses."""
+    sounds = [PAUSE]
+    for symbol in phonemes:
+        if symbol in PAUSE_SYMBOLS:
+            symbol = PAUSE
+        elif symbol == WORD_BOUNDARY or symbol in STRESS:
+            continue
+        if symbol != PAUSE or sounds[-1] != PAUSE:
+            sounds.append(symbol)
+    return sounds if sounds[-1] == PAUSE else [*sounds, PAUSE]
+
+
+def pairs_of(sounds: Sequence[str]) -> frozenset[str]:
+    """The pairs of neighboring sounds; words are spoken together, so pairs cross their boundaries."""
+    return frozenset(first + second for first, second in pairwise(sounds))
+
+
+def choose_prompts(prompts: Iterable[Prompt], covered: Collection[str], count: int) -> list[Prompt]:
+    """The next `count` sentences, greedily: each has the most pairs that the ones before it lack; of equals the shorter."""
+    left, known = list(prompts), set(covered)
+    chosen: list[Prompt] = []
+    while left and len(chosen) < count:
+        best = max(left, key=lambda prompt: (len(prompt.pairs - known), -prompt.sounds, prompt.id))
+        left.remove(best)
+        known |= best.pairs
+        chosen.append(best)
+    return chosen
+
+
+# --- takes ------------------------------------------------------------------------------------------------------------
+
+
+class TakeReport(NamedTuple):
+    """What was measured in a take."""
+
+    seconds: float
+    """Of speech, without the silence at its ends."""
+    level_db: float
+    """RMS of the speech, of full scale."""
+    noise_db: float
+    """Speech over background."""
+    problems: tuple[str, ...]
+    """Some of: silent, clipped, quiet, noisy, short, long, cut."""
+
+
+def check_take(samples: np.ndarray, sample_rate: int, sounds: int) -> TakeReport:
+    """Check a take of a sentence with so many sounds; float32 samples (samples,) in -1…1."""
+    peak = float(np.abs(samples).max(initial=0.0))
+    if peak < SILENT_PEAK:
+        return TakeReport(0.0, -120.0, 0.0, ("silent",))
+    block = max(1, round(BLOCK_SECONDS * sample_rate))
+    padded = np.pad(samples, (0, -len(samples) % block)).reshape(-1, block)
+    energies = np.einsum("ij,ij->i", padded, padded) / block + 1e-12
+    background = float(np.percentile(energies, 10))
+    loudest = float(np.percentile(energies, 98))
+    # Speech: what is clearly above the background and not far below the loudest part.
+    threshold = max(loudest * 1e-3, min(background * 4, loudest * 0.1))
+    spoken = np.flatnonzero(energies > threshold)
+    first, last = int(spoken[0]), int(spoken[-1])
+    seconds = (last - first + 1) * block / sample_rate
+    level = float(energies[spoken].mean())
+    level_db, noise_db = 10 * np.log10(level), 10 * np.log10(level / background)
+    fastest, slowest = (sounds * each for each in SECONDS_PER_SOUND)
+    edge = round(EDGE_SECONDS / BLOCK_SECONDS)
+    is_problem = {
+        "clipped": _is_clipped(samples),
+        "quiet": level_db < QUIET_DB,
+        "noisy": noise_db < NOISY_DB,
+        "short": seconds < fastest,
+        "long": seconds > slowest + 1.0,
+        "cut": first < edge or last >= len(energies) - edge,
+    }
+    return TakeReport(
+        round(seconds, 2),
+        round(float(level_db), 1),
+        round(float(noise_db), 1),
+        tuple(name for name, is_found in is_problem.items() if is_found),
+    )
+
+
+def _is_clipped(samples: np.ndarray) -> bool:
+    """Whether several samples in a row are at full scale; single peaks are no distortion."""
+    loud = np.abs(samples) >= CLIPPED_LEVEL
+    run = loud[: len(loud) - CLIPPED_RUN + 1].copy()
+    for offset in range(1, CLIPPED_RUN):
+        run &= loud[offset : len(loud) - CLIPPED_RUN + 1 + offset]
+    return bool(run.any())
+
+
+# --- the corpus -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a corpus is."""
+
+    clips: int
+    seconds: float
+    covered_pairs: int
+    all_pairs: int
+    """Pairs that the sentences of the language have together."""
+
+
+class RecordedCorpus:
+    """An LJSpeech folder that grows take by take. Made by `create_corpus` or `open_corpus`; threads may share it."""
+
+    def __init__(self, folder: Path, language: str, speaker: str, lines: dict[str, MetadataLine]):
+        self.folder, self.language, self.speaker = folder, language, speaker
+        self._lines = lines
+        self._lock = threading.Lock()
+
+    def keep(self, prompt: Prompt, samples: np.ndarray, sample_rate: int) -> None:
+        """Add a take of a sentence, or replace an earlier one."""
+        seconds = len(samples) / sample_rate
+        normalized = normalize_text(prompt.text, prompt.language)
+        line = MetadataLine(prompt.id, prompt.text, normalized, self.speaker, prompt.language, seconds)
+        with self._lock:
+            write_audio(self.folder / "wavs" / f"{prompt.id}.wav", samples, sample_rate)
+            self._write(self._lines | {prompt.id: line})
+
+    def remove(self, prompt_id: str) -> None:
+        """Take a recording out again."""
+        with self._lock:
+            if prompt_id not in self._lines:
+                raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}.")
+            self._write({name: line for name, line in self._lines.items() if name != prompt_id})
+            (self.folder / "wavs" / f"{prompt_id}.wav").unlink(missing_ok=True)
+
+    def _write(self, lines: dict[str, MetadataLine]) -> None:
+        write_metadata(self.folder / METADATA_NAME, lines.values())
+        self._lines = lines
+
+    def recording(self, prompt_id: str) -> Path:
+        """The file of a kept take."""
+        if prompt_id not in self._lines:
+            raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}.")
+        return self.folder / "wavs" / f"{prompt_id}.wav"
+
+    def kept(self) -> list[MetadataLine]:
+        """What is recorded, the newest last."""
+        return list(self._lines.values())
+
+    def next_prompts(self, count: int) -> list[Prompt]:
+        """Sentences that are not recorded yet, the most useful first."""
+        prompts, lines = prompts_of(self.language), self._lines
+        return choose_prompts((each for each in prompts if each.id not in lines), self._covered(), count)
+
+    def progress(self) -> Progress:
+        """Clips, seconds and phoneme pairs so far."""
+        every = frozenset[str]().union(*(prompt.pairs for prompt in prompts_of(self.language)))
+        lines = self._lines
+        return Progress(len(lines), sum(each.seconds for each in lines.values()), len(self._covered()), len(every))
+
+    def _covered(self) -> frozenset[str]:
+        lines = self._lines
+        return frozenset[str]().union(*(prompt.pairs for prompt in prompts_of(self.language) if prompt.id in lines))
+
+
+def prompt_of(prompt_id: str) -> Prompt:
+    """The sentence of an id; a `CorpusError` if there is none."""
+    for prompt in prompts_of(prompt_id.partition("-")[0]):
+        if prompt.id == prompt_id:
+            return prompt
+    raise CorpusError(f"There is no sentence {prompt_id!r:.40}. Load the page again.")
+
+
+def check_folder_name(what: str, name: str) -> str:
+    """A name that becomes a file or folder name; anything else is a `CorpusError`."""
+    if NAME_PATTERN.fullmatch(name) is None:
+        raise CorpusError(
+            f"The name of a {what} has 1 to 40 letters (a-z), digits, - or _, and begins with a letter or digit. "
+            f"Received: {name!r:.60}."
+        )
+    return name
+
+
+def create_corpus(parent: Path, name: str, language: str, speaker: str) -> RecordedCorpus:
+    """Make the folder of a new corpus in `parent`."""
+    folder = parent / check_folder_name("corpus", name)
+    speaker = " ".join(speaker.replace("|", " ").split())[:60] or "speaker"
+    if language not in LANGUAGES:
+        raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
+    if folder.exists():
+        raise CorpusError(f"There is a corpus of this name already: {name}. Choose another name, or open that one.")
+    make_folder(folder / "wavs")
+    settings = {"language": language, "speaker": speaker}
+    write_text(folder / SETTINGS_NAME, json.dumps(settings, ensure_ascii=False) + "\n")
+    return RecordedCorpus(folder, language, speaker, {})
+
+
+def open_corpus(folder: Path) -> RecordedCorpus:
+    """Open a folder that `create_corpus` made; recordings that were never listed in `metadata.csv` are ignored."""
+    try:
+        settings = json.loads(read_regular_file(folder / SETTINGS_NAME, MOST_SETTINGS_BYTES))
+        language, speaker = str(settings["language"]), str(settings["speaker"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CorpusError(
+            f"{folder.name} is not a corpus of the recorder: its {SETTINGS_NAME} cannot be read."
+        ) from None
+    lines = {}
+    if (folder / METADATA_NAME).is_file() and _has_lines(folder / METADATA_NAME):
+        for clip in read_manifest(folder, language, "all").utterances:
+            samples, rate = probe_audio(clip.path)
+            normalized = normalize_text(clip.text, clip.language)
+            lines[clip.id] = MetadataLine(
+                clip.id, clip.text, normalized, clip.speaker, clip.language, round(samples / rate, 3)
+            )
+    return RecordedCorpus(folder, language, speaker, lines)
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether a metadata file lists anything below its header."""
+    return len(path.read_text(encoding="utf-8").splitlines()) > 1
