@@ -124,7 +124,7 @@ def _speak_network(voice: Voice, texts: list[str]) -> float:
     """Speak without the vocoder; returns seconds of speech."""
     sampling, frames = voice.sampling(SpeechOptions()), 0
     for text in texts:
-        encoded = voice.engine.encode(voice.description.tokenizer().encode(text, voice.languages[0]).ids, sampling)
+        encoded = voice.engine.encode(voice.tokenizer.encode(text, voice.languages[0]).ids, sampling)
         num_frames = int(encoded.frames.sum())
         voice.engine.decode(*encoded, noise_of(0, 0, num_frames, voice.mel.n_mels), sampling)
         frames += num_frames

@@ -1,21 +1,64 @@
-"""From a text with its marks to pieces of symbols: sentences, pauses, phonemes given by the caller."""
+"""From a text with its marks to pieces of symbols: sentences, pauses, phonemes given by the caller.
+
+`open_tokenizer` gives a voice the pronunciation models that it was made with.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.errors import TextError
+from myxtts.errors import TextError, VoiceError
+from myxtts.runtime.files import read_regular_file
 from myxtts.synthesis.markup import Break, Part, Spoken, Style
 from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
+from myxtts.synthesis.voice_folder import VoiceDescription
+from myxtts.text import g2p
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.sentences import split_sentences
 from myxtts.text.tokenizer import Tokenizer
 
 SENTENCE_ENDS = ".?!…"
+LARGEST_MODEL = 64 << 20
+"""Bytes of a pronunciation model."""
+
+
+def open_tokenizer(description: VoiceDescription, folder: Path) -> Tokenizer:
+    """The tokenizer of a voice, with the pronunciation models that it was made with."""
+    tokenizer = description.tokenizer()
+    found = {code: g2p_file(description, code, folder) for code in description.g2p}
+    files = {code: path for code, path in found.items() if path != g2p.model_path(code)}
+    return replace(tokenizer, front_end=replace(tokenizer.front_end, g2p_files=files))
+
+
+def g2p_file(description: VoiceDescription, code: str, folder: Path) -> Path:
+    """The model of a language: that of the package if it has the hash that voice.json gives, otherwise the voice's copy."""
+    shared, wanted = g2p.model_path(code), description.g2p[code]
+    if shared.is_file() and g2p.model_sha256(code) == wanted:
+        return shared
+    path = folder / g2p_name(code)
+    try:
+        content = read_regular_file(path, LARGEST_MODEL)
+    except OSError as error:
+        raise VoiceError(
+            f"The voice was made with another pronunciation model for {code!r} than this version of MyXTTS has, and {path} "
+            f"cannot be read ({error.strerror}). Copy the whole voice folder, or export the voice again."
+        ) from None
+    if hashlib.sha256(content).hexdigest() != wanted:
+        raise VoiceError(
+            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again."
+        )
+    return path
+
+
+def g2p_name(code: str) -> str:
+    """The name of the copy of a language's model in a voice folder."""
+    return f"g2p-{code}.npz"
 
 
 class _Sentence(NamedTuple):

@@ -29,11 +29,12 @@ from myxtts.synthesis.options import (
     parse_mixture,
 )
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
-from myxtts.synthesis.reader import Reader, styles_of
+from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, open_vocoder
 from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
+from myxtts.text.tokenizer import Tokenizer
 
 
 class Audio(NamedTuple):
@@ -72,6 +73,7 @@ class Voice:
     def __init__(
         self,
         description: VoiceDescription,
+        tokenizer: Tokenizer,
         engine: Engine,
         vocoder: Vocoder,
         speaker_vectors: np.ndarray | None,
@@ -79,6 +81,7 @@ class Voice:
     ):
         """Use `Voice.load`."""
         self.description = description
+        self.tokenizer = tokenizer
         self.engine = engine
         self.vocoder = vocoder
         self.identity = identity
@@ -89,9 +92,8 @@ class Voice:
         self.trim_silence_db = description.trim_silence_db
         self.loudness_db = description.loudness_db
         self._model = description.model_spec()
-        self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
-        self._reader = Reader(self._tokenizer, description.max_characters)
+        self._reader = Reader(self.tokenizer, description.max_characters)
         self._boundaries = self._reader.boundaries
 
     @classmethod
@@ -104,9 +106,10 @@ class Voice:
         """
         folder = bundled_voice() if folder is None else Path(folder)
         description = read_description(folder)
+        tokenizer = open_tokenizer(description, folder)
         engine, speaker_vectors = load_engine(folder, description, threads)
         vocoder = open_vocoder(description.vocoder, description.mel_spec(), folder, threads)
-        return cls(description, engine, vocoder, speaker_vectors, voice_identity(folder, description))
+        return cls(description, tokenizer, engine, vocoder, speaker_vectors, voice_identity(folder, description))
 
     # --- speaking -------------------------------------------------------------------------------------------------
 
@@ -125,8 +128,8 @@ class Voice:
     def words_of(self, chunk: Chunk) -> list[Timed]:
         """The written words of a chunk, in seconds from its start."""
         words = chunk.text.split()
-        encoded = self._tokenizer.encode_many(words, chunk.language) if words else []
-        names = self._tokenizer.symbols.symbols
+        encoded = self.tokenizer.encode_many(words, chunk.language) if words else []
+        names = self.tokenizer.symbols.symbols
         counts = [count_spoken_words([names[each] for each in found.ids]) for found in encoded]
         return time_words(chunk.symbols, words, counts)
 
@@ -174,7 +177,7 @@ class Voice:
     @property
     def speaks_phonemes(self) -> bool:
         """Whether its symbols are phonemes and not letters."""
-        return self._tokenizer.front_end.kind == "phonemes"
+        return self.tokenizer.front_end.kind == "phonemes"
 
     def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
         """The speaker of one or several recordings of at least 1 s each; several are averaged."""
@@ -239,7 +242,7 @@ class Voice:
         mels = self.mels(piece, encoded, sampling)
         parts = [self.vocoder(_at_least_two_frames(mel)) for mel in mels]
         samples = join_parts(parts, self.sample_rate, piece.pause_seconds)
-        names = self._tokenizer.symbols.symbols
+        names = self.tokenizer.symbols.symbols
         spoken_seconds = sum(map(len, parts)) / self.sample_rate
         symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
         return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language)
