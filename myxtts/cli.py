@@ -50,7 +50,7 @@ COMMANDS = {
     "config": ("train", "print the configuration that a run would use"),
     "voice": ("voice", "export a checkpoint as a voice; convert, show or list voices"),
     "say": ("speak", "speak a text and write it to a file"),
-    "export": ("voice", "write a voice for Piper or sherpa-onnx"),
+    "export": ("voice", "write a voice for Piper, sherpa-onnx or your own program (ONNX)"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and what cannot be read"),
     "g2p": ("g2p", "train the pronunciation model of a language, or show how it reads a text"),

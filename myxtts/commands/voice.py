@@ -79,37 +79,55 @@ def run_voice(arguments: argparse.Namespace) -> int:
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts export`."""
-    parser.add_argument("voice", metavar="VOICE", type=Path, help="voice folder")
+    parser.add_argument("voice", metavar="VOICE", help="voice folder, or `bundled`")
     parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
-    parser.add_argument("--format", required=True, choices=("piper", "sherpa"), help="the program that is to speak")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=("piper", "sherpa", "onnx"),
+        help="the program that is to speak; onnx: your own",
+    )
     parser.add_argument("--language", help="language of the exported voice (default: the first of the voice)")
     parser.add_argument(
-        "--words", metavar="FILE", help="sherpa: words of the lexicon, one per line (UTF-8), for voices of phonemes"
+        "--words",
+        metavar="FILE",
+        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: the 126,000 words of our "
+        "English, or the words of our Persian pronunciation model)",
     )
 
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Write a voice for another program."""
-    from myxtts.export.piper import export_piper, export_sherpa
-    from myxtts.runtime.files import read_regular_file
+    from myxtts.export.piper import export_piper
+    from myxtts.export.sherpa import export_sherpa
+    from myxtts.export.whole_voice import export_onnx
+    from myxtts.synthesis.voice_folder import bundled_voice
 
+    voice = bundled_voice() if arguments.voice == BUNDLED else Path(arguments.voice)
     if arguments.format == "piper":
         if arguments.words is not None:
             raise VoiceError("Piper phonemizes by itself. Leave out --words.")
-        folder = export_piper(arguments.voice, arguments.out, arguments.language)
+        folder = export_piper(voice, arguments.out, arguments.language)
     else:
-        words: list[str] = []
-        if arguments.words is not None:
-            try:
-                words = read_regular_file(arguments.words, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
-            except OSError as error:
-                raise VoiceError(f"{arguments.words} cannot be read: {error.strerror}.") from None
-            except UnicodeDecodeError as error:
-                raise VoiceError(f"{arguments.words} is not UTF-8 text (byte {error.start}).") from None
-        folder = export_sherpa(arguments.voice, arguments.out, arguments.language, words)
+        export = export_sherpa if arguments.format == "sherpa" else export_onnx
+        folder = export(voice, arguments.out, arguments.language, _read_words(arguments.words))
     for path in sorted(folder.iterdir()):
         sys.stdout.write(f"{printable(str(path))}\n")
     return 0
+
+
+def _read_words(path: str | None) -> list[str]:
+    """The lines of --words; none without it."""
+    from myxtts.runtime.files import read_regular_file
+
+    if path is None:
+        return []
+    try:
+        return read_regular_file(path, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}).") from None
 
 
 def _export(arguments: argparse.Namespace) -> int:
