@@ -1,7 +1,7 @@
 """A voice as one ONNX file from symbols to samples, for programs that are not MyXTTS: networks and vocoder in one graph.
 
 `myxtts.export.piper` and `myxtts.export.sherpa` give it the inputs that those programs expect. `export_onnx` is for your own
-program: `voice.onnx` as MyXTTS runs it, but with samples as its output, and `voice.json` with the symbols and a lexicon.
+program: the inputs of voice.onnx, samples as output, and next to it the symbols, the defaults and a lexicon.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def whole_model(voice: WholeVoice) -> onnx.ModelProto:
 
 
 def export_onnx(folder: Path, out: Path, language: str | None = None, words: Sequence[str] = ()) -> Path:
-    """Write a folder with `NAME.onnx`, `NAME.json` and, for voices of phonemes, `lexicon.txt` (`word p1 p2 …`)."""
+    """Write a folder with `model.onnx`, `model.json` and, for voices of phonemes, `lexicon.txt` (`word p1 p2 …`)."""
     voice = read_voice(folder, language)
     description, mel = voice.description, voice.description.mel_spec()
     content = {
@@ -164,8 +164,8 @@ def export_onnx(folder: Path, out: Path, language: str | None = None, words: Seq
         "duration_scale": description.defaults.duration_scale,
     }
     files = {
-        f"{out.name}.onnx": whole_model(voice).SerializeToString(deterministic=True),
-        f"{out.name}.json": (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode(),
+        "model.onnx": whole_model(voice).SerializeToString(deterministic=True),
+        "model.json": (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode(),
     }
     if voice.speaks_phonemes:
         files["lexicon.txt"] = lexicon_of(voice, words or frequent_words(voice.language)).encode()
