@@ -60,6 +60,8 @@ class Chunk(NamedTuple):
     symbols: tuple[Timed, ...] = ()
     """The symbols that are spoken, in seconds from the start of the chunk."""
     language: str = ""
+    marks: tuple[Timed, ...] = ()
+    """The marks of SSML, in seconds from the start of the chunk."""
 
     @property
     def seconds(self) -> float:
@@ -245,7 +247,9 @@ class Voice:
         names = self.tokenizer.symbols.symbols
         spoken_seconds = sum(map(len, parts)) / self.sample_rate
         symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
-        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language)
+        starts = [*(symbol.start for symbol in symbols), spoken_seconds]
+        marks = tuple(Timed(name, starts[at], starts[at]) for at, name in piece.marks)
+        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language, marks)
 
     def mels(
         self, piece: Piece, encoded: Encoded, sampling: Sampling, longest: int = LONGEST_FRAMES

@@ -46,3 +46,29 @@ def test_unknown_symbols_of_given_phonemes_are_counted():
 def test_marks_without_anything_to_speak_raise():
     with pytest.raises(TextError, match="nothing to say"):
         read("[[123]] [pause:1s]")
+
+
+def test_marks_have_a_place_among_the_symbols_and_do_not_break_a_sentence():
+    text = """<speak><mark name="a"/>One <mark name="b"/>two, <mark name="c"/><break time="1s"/>three. <mark name="d"/><mark/>
+    <s>Four</s><mark name="e"/></speak>"""
+    symbols = READER.tokenizer.symbols.symbols
+    pieces = list(READER.read(parse_markup(text), "en", 0.3, seed=0))
+    found = [("".join(symbols[each] for each in piece.ids), piece.marks) for piece in pieces]
+    assert found == [
+        ("one two,", ((0, "a"), (3, "b"), (8, "c"))),
+        ("three.", ()),
+        ("four", ((0, "d"), (4, "e"))),
+    ]
+
+
+def test_marks_of_a_long_sentence_are_in_the_piece_that_they_belong_to():
+    words = " ".join(["word"] * 60)
+    text = f'<speak>{words} <mark name="middle"/>{words} <mark name="end"/></speak>'
+    reader = Reader(READER.tokenizer, 2000)
+    pieces = list(reader.read(parse_markup(text), "en", 0.3, seed=0))
+    assert len(pieces) > 1
+    before, places = 0, {}
+    for piece in pieces:
+        places |= {name: before + at for at, name in piece.marks}
+        before += len(piece.ids)
+    assert places == {"middle": len(words), "end": before}
