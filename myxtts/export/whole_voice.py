@@ -45,6 +45,7 @@ from myxtts.text.tokenizer import Tokenizer
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 WORDS_AT_ONCE = 2000
 """Words that are phonemized before progress is reported."""
+VOCODER_SEED = 1.0
 
 Shapes = dict[str, tuple[int, Sequence[str | int]]]
 """Number type and shape of named tensors."""
@@ -113,8 +114,19 @@ def add_voice(graph: Graph, voice: WholeVoice, speaker_index: str | None, noise:
     if voice.vocoder is None:
         samples = GriffinLimGraph(graph, description.mel_spec()).samples(mel)
     else:
-        samples = graph.embed(voice.vocoder, {"mel": mel}, "vocoder/")["samples"]
+        samples = graph.embed(voice.vocoder, _vocoder_inputs(graph, voice.vocoder, mel), "vocoder/")["samples"]
     return graph.node("Clip", samples, graph.constant(-1.0), graph.constant(1.0)), frames
+
+
+def _vocoder_inputs(graph: Graph, vocoder: onnx.ModelProto, mel: str) -> dict[str, str]:
+    """The mel, and for a vocoder with noise (frames, bins) uniform numbers that the graph draws."""
+    shapes = {each.name: each.type.tensor_type.shape.dim for each in vocoder.graph.input}
+    given = {"mel": mel}
+    if "noise" in shapes:
+        first_band = graph.node("Slice", mel, graph.integers(0), graph.integers(1), graph.integers(1))
+        zeros = graph.node("Mul", first_band, graph.constant(np.zeros((1, shapes["noise"][1].dim_value))))
+        given["noise"] = graph.node("RandomUniformLike", zeros, seed=VOCODER_SEED)
+    return given
 
 
 # --- the format `onnx` ------------------------------------------------------------------------------------------------

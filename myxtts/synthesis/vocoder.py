@@ -15,9 +15,9 @@ import numpy as np
 import myxtts
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import VoiceError
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.onnx_file import read_model
-from myxtts.synthesis.sessions import Session
 from myxtts.synthesis.voice_folder import GRIFFIN_LIM, VocoderReference
 
 VOCODER_TENSORS = ("mel",), ("samples",)

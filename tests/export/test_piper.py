@@ -11,10 +11,10 @@ from myxtts.audio.mel import mel_numpy
 from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import GriffinLimGraph
 from myxtts.export.piper import export_piper, symbol_ids
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
-from myxtts.synthesis.sessions import Session
 from myxtts.synthesis.voice import Voice
 from tests.synthesis.tiny_voice import MEL, describe, write_voice
 

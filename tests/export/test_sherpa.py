@@ -8,7 +8,7 @@ from myxtts.cli import main
 from myxtts.export.piper import symbol_ids
 from myxtts.export.sherpa import STRING_PATH, export_sherpa
 from myxtts.export.whole_voice import frequent_words
-from myxtts.synthesis.sessions import Session
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.voice import Voice
 from tests.export.test_piper import expected
 from tests.export.test_voice_writer import phoneme_voice

@@ -4,16 +4,19 @@ import re
 import subprocess
 import sys
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 from myxtts.cli import main
-from myxtts.export.whole_voice import export_onnx
+from myxtts.export.graph import Graph
+from myxtts.export.whole_voice import export_onnx, read_voice, whole_model
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.sessions import Session
 from myxtts.synthesis.voice import Voice
 from tests.export.test_voice_writer import phoneme_voice
 from tests.synthesis.test_vocoder import write_vocoder
@@ -53,6 +56,20 @@ def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path):
     np.testing.assert_array_equal(frames, encoded.frames)
     np.testing.assert_allclose(samples, np.clip(expected, -1, 1), atol=1e-5)
     assert np.abs(run(folder, tokens, noise, speaker_index=np.int64(0))[0][:100] - samples[:100]).max() > 1e-4
+
+
+def test_a_vocoder_with_noise_gets_uniform_numbers_of_its_size(tmp_path):
+    graph = Graph({})
+    half = graph.node("ReduceMean", "noise", axes=[1], keepdims=0)
+    graph.node("Identity", half, name="samples")
+    shapes = {"mel": (TensorProto.FLOAT, ("frames", MEL.n_mels)), "noise": (TensorProto.FLOAT, ("frames", 5000))}
+    vocoder = graph.model("vocoder", shapes, {"samples": (TensorProto.FLOAT, ("samples",))}, {})
+    voice = replace(read_voice(write_voice(tmp_path / "voice")), vocoder=vocoder)
+    (tmp_path / "model.onnx").write_bytes(whole_model(voice).SerializeToString())
+    noise = np.zeros((500, MEL.n_mels), np.float32)
+    samples, frames = run(tmp_path, [12, 8, 15, 2, 20, 9], noise)
+    assert samples.shape == (frames.sum(),)
+    np.testing.assert_allclose(samples, 0.5, atol=0.03)  # the mean of 5,000 numbers from 0 to 1
 
 
 def snippet():
