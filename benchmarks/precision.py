@@ -9,6 +9,7 @@ the difference is that of the mel (RMS, natural logarithm) and of the durations,
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -86,6 +87,7 @@ def model_files(folder: Path, voice: Voice, place: Path) -> dict[str, list[Path]
         paths = {precision: place / f"{name}-{precision}.onnx" for precision in files}
         onnx.save(model, paths["float16"])
         _fold(paths["float16"], paths["float32"])
+        logging.getLogger().setLevel(logging.ERROR)  # it advises to simplify the graph first, which `_fold` did
         # Weights of the decoder are outside the loop that uses them.
         quantize_dynamic(
             paths["float32"], paths["int8"], weight_type=QuantType.QInt8, extra_options={"EnableSubgraph": True}
