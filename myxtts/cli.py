@@ -65,7 +65,7 @@ COMMANDS = {
     "config": ("train", "print the configuration that a run would use"),
     "voice": ("voice", "export a checkpoint as a voice; convert, show or list voices"),
     "say": ("speak", "speak a text and write it to a file"),
-    "export": ("voice", "write a voice for Piper or sherpa-onnx"),
+    "export": ("voice", "write a voice for Piper, sherpa-onnx or your own program (ONNX)"),
     "clone": ("speak", "speak a text in the voice of a recording"),
     "serve": ("serve", "speak over HTTP (OpenAI's and Piper's interfaces) and Wyoming (Home Assistant)"),
     "studio": ("studio", "open the studio in the browser: speak, clone, record, train and measure"),

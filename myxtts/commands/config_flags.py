@@ -50,6 +50,7 @@ FLAGS = {
     "--device": "training.device",
     "--init-from": "training.init_from",
     "--evaluation-interval": "training.evaluation_interval",
+    "--evaluation-recognizer": "training.evaluation_recognizer",
     "--tensorboard-log-dir": "training.tensorboard_log_dir",
 }
 """Flag → field that it sets."""

@@ -93,6 +93,11 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write metrics, intervals and every sentence as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with players and spectrograms")
+    parser.add_argument(
+        "--score-card",
+        action="store_true",
+        help="keep the metrics in the voice folder (scores.json); voice show prints them",
+    )
 
 
 def run_evaluate(arguments: argparse.Namespace) -> int:
@@ -104,11 +109,13 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
     from myxtts.evaluation.packages import check_packages
-    from myxtts.evaluation.report import terminal_table, write_json
+    from myxtts.evaluation.report import score_card, terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
+    from myxtts.synthesis.score_card import save_score_card, weights_checksum
 
     voice_folder, description = _described_voice(arguments)
+    weights = "" if voice_folder is None else weights_checksum(voice_folder)
     split = None if description is None else description.training_split
     sentences = _choose_sentences(arguments, description, split)
     notice = "" if description is None else training_notice(sentences, split)
@@ -135,6 +142,9 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         console.print(f"failed: {line}", highlight=False, markup=False)
     if len(failures) > SHOWN_FAILURES:
         console.print(f"… and {len(failures) - SHOWN_FAILURES} more; --json lists all of them.", highlight=False)
+    if arguments.score_card and voice_folder is not None:
+        path = save_score_card(voice_folder, score_card(evaluation, weights))
+        console.print(f"score card: {path}", highlight=False, markup=False)
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
@@ -160,6 +170,10 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
     from myxtts.synthesis.voice_folder import bundled_voice, read_description
 
     if arguments.recordings_only:
+        if arguments.score_card:
+            raise EvaluationError(
+                "--score-card belongs to a voice, and --recordings-only measures none. Remove one of them."
+            )
         return None, None
     if arguments.sample_rate is not None:
         raise EvaluationError("--sample-rate needs --recordings-only: a voice speaks at its own rate. Remove the flag.")

@@ -367,7 +367,8 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
                 num_samples += len(samples)
                 unknown += chunk.unknown
                 if destination.timings is not None:
-                    timeline.add(chunk.text, chunk.seconds, chunk.symbols, voice.words_of(chunk), voice.speaks_phonemes)
+                    words, has_phonemes = voice.words_of(chunk), voice.speaks_phonemes
+                    timeline.add(chunk.text, chunk.seconds, chunk.symbols, words, has_phonemes, chunk.marks)
         if destination.timings is not None:
             timeline.save(destination.timings)
         _report(destination, num_samples / rate, time.perf_counter() - started, start_up_seconds, unknown)

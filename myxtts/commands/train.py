@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.commands.config_flags import add_training_flags, add_vocoder_flags, config_of
+from myxtts.errors import ConfigError
 from myxtts.runtime.console import print_line
 
 if TYPE_CHECKING:
-    from myxtts.config.config import DataConfig
+    from myxtts.config.config import XTTSConfig
 
 
 def configure_train(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,10 @@ def configure_train(parser: argparse.ArgumentParser) -> None:
 def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print a summary of the run."""
     config = config_of(arguments)
+    if config.training.evaluation_recognizer is not None and not config.training.enable_evaluation:
+        raise ConfigError(
+            "training.evaluation_recognizer needs --enable-evaluation. Add it, or leave the recognizer out."
+        )
     from myxtts.runtime.locks import RunLock
     from myxtts.training.preflight import check_network, make_run_folders
     from myxtts.training.starting_config import resolve_starting_config
@@ -45,7 +50,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         start_tensorflow()
         from myxtts.training.trainer import XTTSTrainer
 
-        evaluate = _evaluation(config.data) if config.training.enable_evaluation else None
+        evaluate = _evaluation(config) if config.training.enable_evaluation else None
         trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())
@@ -82,15 +87,17 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
+def _evaluation(config: XTTSConfig) -> Callable[[Path], dict[str, float]]:
     """The function that evaluates the voice during training, on the held-out sentences of the corpus."""
     from myxtts.cache.prepare import part_configs
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.evaluation.evaluate import evaluation_callback
+    from myxtts.evaluation.recognizers import open_recognizer
     from myxtts.evaluation.sentence_sets import sentences_of
 
+    data = config.data
     held_out = [
         utterance
         for part in part_configs(data).values()
@@ -103,7 +110,9 @@ def _evaluation(data: DataConfig) -> Callable[[Path], dict[str, float]]:
         ).utterances
         if utterance.speaker not in data.held_out_speakers
     ]
-    return evaluation_callback(sentences_of(held_out))
+    sentences = sentences_of(held_out)
+    recognizer = open_recognizer(config.training.evaluation_recognizer, {each.language for each in sentences})
+    return evaluation_callback(sentences, recognizer=recognizer)
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:

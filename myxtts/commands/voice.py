@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.errors import MyXTTSError, VoiceError
+from myxtts.errors import MyXTTSError, TextError, VoiceError
 from myxtts.runtime.console import printable
 from myxtts.runtime.startup import start_tensorflow
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice_folder import VoiceDescription
 
+BUNDLED = "bundled"
+"""The voice that comes with MyXTTS."""
 MOST_LINES = 30
 """Printed lines of one entry; the rest is in voice.json."""
 LONGEST_FACT = 500
@@ -32,13 +34,21 @@ MOST_WORD_BYTES = 64 << 20
 def configure_voice(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts voice`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    export = actions.add_parser("export", help="export a checkpoint as a voice folder")
+    export = actions.add_parser("export", help="export a checkpoint, or another voice, as a complete voice folder")
     export.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="a checkpoint, or the folder of a run (its best checkpoint is used)"
+        "source",
+        metavar="SOURCE",
+        help="a checkpoint, the folder of a run (its best checkpoint is used), a voice folder, or `bundled`",
     )
-    export.add_argument("out", metavar="OUT", help="folder to write")
+    export.add_argument("out", metavar="OUT", type=Path, help="folder to write")
     export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
     export.add_argument("--attribution", default="", help="people to credit: those who recorded and trained it")
+    export.add_argument(
+        "--shared-assets",
+        action="store_true",
+        help="do not copy the vocoder and the pronunciation models: only this version of MyXTTS can speak the voice then",
+    )
+    export.add_argument("--no-samples", action="store_true", help="do not add sample-1.wav and sample-2.wav")
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
     convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
@@ -69,48 +79,90 @@ def run_voice(arguments: argparse.Namespace) -> int:
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts export`."""
-    parser.add_argument("voice", metavar="VOICE", type=Path, help="voice folder")
+    parser.add_argument("voice", metavar="VOICE", help="voice folder, or `bundled`")
     parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
-    parser.add_argument("--format", required=True, choices=("piper", "sherpa"), help="the program that is to speak")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=("piper", "sherpa", "onnx"),
+        help="the program that is to speak; onnx: your own",
+    )
     parser.add_argument("--language", help="language of the exported voice (default: the first of the voice)")
     parser.add_argument(
-        "--words", metavar="FILE", help="sherpa: words of the lexicon, one per line (UTF-8), for voices of phonemes"
+        "--words",
+        metavar="FILE",
+        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: the 126,000 words of our "
+        "English, or the words of our Persian pronunciation model)",
     )
 
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Write a voice for another program."""
-    from myxtts.export.piper import export_piper, export_sherpa
-    from myxtts.runtime.files import read_regular_file
+    from myxtts.export.piper import export_piper
+    from myxtts.export.sherpa import export_sherpa
+    from myxtts.export.whole_voice import export_onnx
+    from myxtts.synthesis.voice_folder import bundled_voice
 
+    voice = bundled_voice() if arguments.voice == BUNDLED else Path(arguments.voice)
     if arguments.format == "piper":
         if arguments.words is not None:
             raise VoiceError("Piper phonemizes by itself. Leave out --words.")
-        folder = export_piper(arguments.voice, arguments.out, arguments.language)
+        folder = export_piper(voice, arguments.out, arguments.language)
     else:
-        words: list[str] = []
-        if arguments.words is not None:
-            try:
-                words = read_regular_file(arguments.words, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
-            except OSError as error:
-                raise VoiceError(f"{arguments.words} cannot be read: {error.strerror}.") from None
-            except UnicodeDecodeError as error:
-                raise VoiceError(f"{arguments.words} is not UTF-8 text (byte {error.start}).") from None
-        folder = export_sherpa(arguments.voice, arguments.out, arguments.language, words)
+        export = export_sherpa if arguments.format == "sherpa" else export_onnx
+        folder = export(voice, arguments.out, arguments.language, _read_words(arguments.words))
     for path in sorted(folder.iterdir()):
         sys.stdout.write(f"{printable(str(path))}\n")
     return 0
 
 
+def _read_words(path: str | None) -> list[str]:
+    """The lines of --words; none without it."""
+    from myxtts.runtime.files import read_regular_file
+
+    if path is None:
+        return []
+    try:
+        return read_regular_file(path, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}).") from None
+
+
 def _export(arguments: argparse.Namespace) -> int:
+    from myxtts.export.voice_writer import copy_voice, write_samples
+    from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice
+
+    source = bundled_voice() if arguments.source == BUNDLED else Path(arguments.source)
+    if (source / DESCRIPTION_NAME).is_file():
+        if arguments.license or arguments.attribution:
+            raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
+        folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets)
+    else:
+        folder = _export_checkpoint(source, arguments)
+    if not arguments.no_samples:
+        try:
+            write_samples(folder)
+        except TextError as error:  # it needs espeak-ng, which is not here
+            sys.stderr.write(f"No samples were written: {printable(str(error), keeps_lines=False)}\n")
+    return _show(str(folder))
+
+
+def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
     from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 
-    checkpoint = load_checkpoint(resolve_checkpoint(Path(arguments.checkpoint)))
+    checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voices import export_voice
 
-    folder = export_voice(checkpoint, Path(arguments.out), arguments.license, arguments.attribution)
-    return _show(str(folder))
+    return export_voice(
+        checkpoint,
+        arguments.out,
+        arguments.license,
+        arguments.attribution,
+        copies_assets=not arguments.shared_assets,
+    )
 
 
 def _show(voice: str | None) -> int:
@@ -119,11 +171,38 @@ def _show(voice: str | None) -> int:
     folder = Path(voice) if voice is not None else bundled_voice()
     description = read_description(folder)
     _write_entries(_entries_of(folder, description))
+    _write_scores(folder)
     if description.about:
         sys.stdout.write("stated by the voice itself:\n")
         facts = {name: f"{value!s:.{LONGEST_FACT}}".replace("\n", " ") for name, value in description.about.items()}
         _write_entries(facts, indent="  ")
     return 0
+
+
+def _write_scores(folder: Path) -> None:
+    """Print what was measured, the voice next to the recordings."""
+    from myxtts.synthesis.score_card import LABELS, SOURCES, format_score, read_score_card
+
+    try:
+        card = read_score_card(folder)
+    except VoiceError as error:
+        sys.stdout.write(f"scores: {printable(str(error), keeps_lines=False)}\n")
+        return
+    if card is None:
+        return
+    judge = f", recognizer {card.recognizer}" if card.recognizer else ""
+    seeds = f"{card.seeds} seed{'s' * (card.seeds != 1)}"
+    basis = f"{card.sentences} sentences, {seeds}{judge}; 95 % intervals. {card.notice}".rstrip()
+    sys.stdout.write(f"measured on {printable(basis, keeps_lines=False)}\n")
+    rows = {"": [*SOURCES]}
+    for metric, (title, _) in LABELS.items():
+        found = card.scores.get(metric, {})
+        if found:
+            rows[title] = [format_score(found[source], metric) if source in found else "–" for source in SOURCES]
+    widths = [max(len(row[column]) for row in rows.values()) for column in range(len(SOURCES))]
+    _write_entries(
+        {title: "  ".join(map(str.ljust, cells, widths)).rstrip() for title, cells in rows.items()}, indent="  "
+    )
 
 
 def list_voices(folders: Sequence[Path]) -> int:

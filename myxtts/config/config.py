@@ -266,6 +266,8 @@ class TrainingConfig:
     """Evaluate the voice during training (myxtts evaluate), and choose the best checkpoint by it."""
     evaluation_interval: PositiveInt = 5000
     """Steps between evaluations."""
+    evaluation_recognizer: str | None = None
+    """Speech recognizer of the evaluation, as in `myxtts evaluate --recognizer`. Null: the default for the language."""
     tensorboard_log_dir: str | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` in checkpoint_dir."""
     init_from: str | None = None

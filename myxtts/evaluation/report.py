@@ -12,25 +12,13 @@ from typing import Any
 from rich.table import Table
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.estimates import Estimate
 from myxtts.evaluation.evaluate import SOURCES, Evaluation
 from myxtts.evaluation.judge import JudgedClip
 from myxtts.evaluation.packages import METRIC_NAMES
 from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.synthesis.score_card import LABELS, Score, ScoreCard, Source, format_score
+from myxtts.synthesis.score_card import SOURCES as CARD_SOURCES
 
-LABELS = {
-    "cer": ("Character error", "percent"),
-    "wer": ("Word error", "percent"),
-    "similarity": ("Speaker similarity", "number"),
-    "dnsmos": ("DNSMOS (1 to 5)", "number"),
-    "pesq": ("PESQ wideband (1 to 4.64)", "number"),
-    "mcd": ("Mel-cepstral distortion (dB)", "number"),
-    "log_f0_rmse": ("Log-F0 error (RMS)", "number"),
-    "duration_error": ("Duration error", "percent"),
-    "failed": ("Failed sentences", "percent"),
-    "rtf": ("Real-time factor", "small"),
-}
-"""Title and format of each metric."""
 SOURCE_TITLES = ("synthesis", "recordings", "vocoded recordings")
 NOT_COMPARED = frozenset(
     {"mcd_recordings", "log_f0_rmse_recordings", "duration_error_recordings", "duration_error_vocoded"}
@@ -44,21 +32,13 @@ def summary_rows(evaluation: Evaluation) -> list[tuple[str, ...]]:
     for metric in METRIC_NAMES:
         if metric not in evaluation.metrics:
             continue
-        title, style = LABELS[metric]
         cells = []
         for suffix in SOURCES:
             key = metric + suffix
             estimate = evaluation.estimates.get(key)
-            cells.append("–" if estimate is None or key in NOT_COMPARED else format_estimate(estimate, style))
-        rows.append((title, *cells))
+            cells.append("–" if estimate is None or key in NOT_COMPARED else format_score(estimate, metric))
+        rows.append((LABELS[metric][0], *cells))
     return rows
-
-
-def format_estimate(estimate: Estimate, style: str) -> str:
-    """`12.3 % (10.1 … 14.6)`: the value and its 95 % interval."""
-    factor, places, unit = {"percent": (100.0, 1, " %"), "number": (1.0, 2, ""), "small": (1.0, 4, "")}[style]
-    value, low, high = (f"{number * factor:.{places}f}" for number in (estimate.value, estimate.low, estimate.high))
-    return f"{value}{unit} ({low} … {high})"
 
 
 def terminal_table(evaluation: Evaluation) -> Table:
@@ -119,6 +99,27 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             )
         ],
     }
+
+
+def score_card(evaluation: Evaluation, weights: str) -> ScoreCard:
+    """The metrics of a voice, to be kept in its folder; `weights` is the checksum of what was measured."""
+    scores: dict[str, dict[Source, Score]] = {}
+    for metric in evaluation.metrics:
+        for source, suffix in zip(CARD_SOURCES, SOURCES, strict=True):
+            key = metric + suffix
+            estimate = evaluation.estimates.get(key)
+            if estimate is not None and key not in NOT_COMPARED:
+                scores.setdefault(metric, {})[source] = Score(
+                    value=estimate.value, low=estimate.low, high=estimate.high
+                )
+    return ScoreCard(
+        weights=weights,
+        scores=scores,
+        sentences=len(evaluation.sentences),
+        seeds=evaluation.seeds,
+        recognizer=evaluation.recognizer,
+        notice=evaluation.notice,
+    )
 
 
 def write_json(evaluation: Evaluation, path: str | Path) -> None:

@@ -167,6 +167,20 @@ class Graph:
         """An initializer that no node uses: it is kept with the voice."""
         self._initializers[name] = numpy_helper.from_array(stored_weight(name, array), name)
 
+    def embed(self, model: onnx.ModelProto, given: Mapping[str, str], prefix: str) -> dict[str, str]:
+        """Add the nodes and weights of a checked model, whose inputs are `given` tensors; returns its outputs by name."""
+
+        def renamed(name: str) -> str:
+            return given.get(name) or (prefix + name if name else name)
+
+        for tensor in model.graph.initializer:
+            own = TensorProto()
+            own.CopyFrom(tensor)
+            own.name = prefix + tensor.name
+            self._initializers[own.name] = own
+        self._scopes[-1] += [_renamed_node(node, renamed) for node in model.graph.node]
+        return {output.name: prefix + output.name for output in model.graph.output}
+
     def model(
         self,
         name: str,
@@ -187,6 +201,23 @@ class Graph:
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opsets, producer_name="myxtts")
         helper.set_model_props(model, dict(metadata))
         return model
+
+
+def _renamed_node(node: onnx.NodeProto, renamed: Callable[[str], str]) -> onnx.NodeProto:
+    """A copy of a node, and of the graphs inside it, with other names of all tensors."""
+    own = onnx.NodeProto()
+    own.CopyFrom(node)
+    own.name = renamed(node.name)
+    own.input[:] = map(renamed, node.input)
+    own.output[:] = map(renamed, node.output)
+    for attribute in own.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            inner = [_renamed_node(each, renamed) for each in attribute.g.node]
+            del attribute.g.node[:]
+            attribute.g.node.extend(inner)
+            for info in (*attribute.g.input, *attribute.g.output):
+                info.name = renamed(info.name)
+    return own
 
 
 def stored_weight(name: str, array: np.ndarray) -> np.ndarray:

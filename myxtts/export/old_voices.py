@@ -7,7 +7,6 @@ cannot expand to more than its size. The checksums of the zip container are chec
 from __future__ import annotations
 
 import math
-import re
 import struct
 import zipfile
 from dataclasses import replace
@@ -19,7 +18,7 @@ import numpy as np
 from myxtts.errors import VoiceError
 from myxtts.export.voice_writer import save_voice
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import open_regular_file
+from myxtts.runtime.files import open_regular_file, read_array_header
 from myxtts.synthesis.voice_folder import (
     FORMAT_VERSION,
     OLD_WEIGHTS_NAME,
@@ -31,12 +30,7 @@ from myxtts.synthesis.voice_folder import (
 
 MOST_ENTRIES = 10_000
 LARGEST_FILE = 1 << 30
-LONGEST_HEADER = 1024
-"""Bytes of an npy header; NumPy writes 118 for arrays of up to four dimensions."""
 _NUMBER_TYPES = (np.dtype("<f2"), np.dtype("<f4"))
-_MAGIC = b"\x93NUMPY\x01\x00"
-_HEADER = re.compile(r"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(([0-9, ]{0,200})\), \} *\n")
-"""What NumPy writes in format version 1.0. Its own reader parses the header as Python and fails in many ways on hostile ones."""
 
 
 def convert_voice(old: Path, folder: Path) -> Path:
@@ -100,13 +94,10 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
 
 def _read_header(file: IO[bytes], name: str) -> tuple[np.dtype, tuple[int, ...]]:
     """The number type and shape of an npy file; a `VoiceError` unless it is an array of floats that MyXTTS wrote."""
-    start = file.read(len(_MAGIC) + 2)
-    length = int.from_bytes(start[len(_MAGIC) :], "little")
-    header = file.read(length) if start[: len(_MAGIC)] == _MAGIC and length <= LONGEST_HEADER else b""
-    match = _HEADER.fullmatch(header.decode("latin-1"))
-    number_type = next((each for each in _NUMBER_TYPES if match is not None and each.str == match[1]), None)
-    if match is None or match[2] == "True" or number_type is None:
+    try:
+        found, shape = read_array_header(file)
+        return next(each for each in _NUMBER_TYPES if each.str == found), shape
+    except (ValueError, StopIteration):
         raise VoiceError(
             f"The weight {name!r:.80} is not an array that MyXTTS wrote. Copy the whole voice folder again."
-        )
-    return number_type, tuple(int(part) for part in match[3].replace(",", " ").split())
+        ) from None

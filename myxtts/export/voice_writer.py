@@ -1,27 +1,60 @@
-"""Write voice folders: the description of a voice and the weights of its network become voice.json and .onnx files."""
+"""Write voice folders: the description of a voice and the weights of its network become voice.json and .onnx files.
+
+A folder is complete: copies of the vocoder and of the pronunciation models are in it, so that it speaks the same with every
+version of MyXTTS. Only a voice of the package itself refers to the files there.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 
+from myxtts.audio.files import write_audio
 from myxtts.errors import VoiceError
 from myxtts.export.networks import speaker_model, voice_model
 from myxtts.runtime.atomic import cause_of, replacing_folder
+from myxtts.runtime.files import read_regular_file
+from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
+from myxtts.synthesis.reader import g2p_file, g2p_name
+from myxtts.synthesis.score_card import SCORES_NAME
+from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file
+from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import (
     DESCRIPTION_NAME,
+    GRIFFIN_LIM,
+    LEXICON_NAME,
     LICENSE_NAME,
     MOST_LICENSE_BYTES,
+    SAMPLE_NAMES,
     SPEAKER_MODEL_NAME,
     VOICE_MODEL_NAME,
     VoiceDescription,
     check_description,
+    model_files,
+    read_description,
 )
+from myxtts.text import g2p
+from myxtts.text.cleanup import base_language
+
+SAMPLE_TEXTS = {
+    "en": (
+        "Thank you for calling. Please leave a message after the tone.",
+        "How far is it to the station, and is it open?",
+    ),
+    "fa": ("سلام، حال شما چطور است؟", "امروز هوا آفتابی است و ما به کوه می‌رویم."),
+    "de": ("Vielen Dank für Ihren Anruf. Bitte hinterlassen Sie eine Nachricht.", "Wie weit ist es bis zum Bahnhof?"),
+    "es": ("Gracias por llamar. Por favor, deje su mensaje.", "¿Está muy lejos la estación?"),
+    "fr": ("Merci de votre appel. Veuillez laisser un message.", "La gare est-elle loin d'ici?"),
+    "it": ("Grazie per la chiamata. Lasciate un messaggio.", "È lontana la stazione?"),
+    "nl": ("Bedankt voor het bellen. Laat een bericht achter na de toon.", "Hoe ver is het naar het station?"),
+    "ru": ("Спасибо за звонок. Пожалуйста, оставьте сообщение.", "Далеко ли до вокзала?"),
+}
+"""What the samples of a voice say."""
 
 
 def save_voice(
@@ -30,6 +63,8 @@ def save_voice(
     weights: Mapping[str, np.ndarray],
     speaker_vectors: np.ndarray | None = None,
     license_text: str = "",
+    *,
+    copies_assets: bool = True,
 ) -> Path:
     """Write a voice folder, or replace one, so that a reader sees the old voice or the whole new one.
 
@@ -39,16 +74,73 @@ def save_voice(
         weights: those of `XTTS.weights_by_name()`.
         speaker_vectors: (speakers, speaker_channels) of `description.speakers`, for voices of several speakers.
         license_text: the license in full, if it is more than a name.
+        copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
     """
     folder = Path(folder)
+    description = _with_g2p_hashes(description)
     check_description(description)
     license_bytes = license_text.encode("utf-8", "replace")
     if len(license_bytes) > MOST_LICENSE_BYTES:
         raise VoiceError(f"The license has {len(license_bytes):,} bytes; expected {MOST_LICENSE_BYTES:,} at most.")
     files = _model_files(description, weights, speaker_vectors)
-    files[DESCRIPTION_NAME] = (json.dumps(asdict(description), ensure_ascii=False, indent=1) + "\n").encode()
     if license_bytes:
         files[LICENSE_NAME] = license_bytes
+    return _write(folder, description, files, folder if copies_assets else None)
+
+
+def copy_voice(source: Path, folder: Path, *, copies_assets: bool = True) -> Path:
+    """Write a complete copy of a voice: with its vocoder and pronunciation models, its scores and its samples."""
+    description = _with_g2p_hashes(read_description(source))
+    names = [path.name for path in model_files(source, description)]
+    names += [name for name in (LICENSE_NAME, SCORES_NAME, *SAMPLE_NAMES) if (source / name).is_file()]
+    try:
+        files = {name: read_regular_file(source / name, LARGEST_FILE) for name in names}
+    except OSError as error:
+        raise VoiceError(f"{error.filename} cannot be read: {error.strerror}.") from None
+    return _write(folder, description, files, source if copies_assets else None)
+
+
+def write_samples(folder: Path) -> list[Path]:
+    """Speak the sample texts of a voice's first language into its folder; returns the files, none for other languages."""
+    voice = Voice.load(folder)
+    texts = SAMPLE_TEXTS.get(base_language(voice.languages[0]), ())
+    paths = [folder / name for name, _ in zip(SAMPLE_NAMES, texts, strict=False)]
+    for path, text in zip(paths, texts, strict=True):
+        audio = voice.synthesize(text)
+        write_audio(path, audio.samples, audio.sample_rate)
+    return paths
+
+
+def _with_g2p_hashes(description: VoiceDescription) -> VoiceDescription:
+    """The description with the hashes of the models of the package, if it uses some and names none."""
+    if description.g2p or description.front_end.get("phonemizer") != "myxtts":
+        return description
+    codes = {base_language(each) for each in description.languages if g2p.covers(each)}
+    needed = codes | {"en"} if codes else codes  # Latin words inside Persian text are read as English
+    return replace(description, g2p={code: g2p.model_sha256(code) for code in g2p.LANGUAGES if code in needed})
+
+
+def _assets_of(description: VoiceDescription, source: Path) -> dict[str, bytes]:
+    """The vocoder and the pronunciation models of a voice, from the package or the folder `source`; their hashes are checked."""
+    files = {}
+    if description.vocoder.name != GRIFFIN_LIM:
+        path = vocoder_file(description.vocoder, source)
+        read_model(path, *VOCODER_TENSORS, description.vocoder.sha256)
+        files[path.name] = path.read_bytes()
+    for code in description.g2p:
+        files[g2p_name(code)] = g2p_file(description, code, source).read_bytes()
+    return files
+
+
+def _write(folder: Path, description: VoiceDescription, files: dict[str, bytes], assets_from: Path | None) -> Path:
+    """Write the files, the description, and the assets unless `assets_from` is None."""
+    if assets_from is not None:
+        files = files | _assets_of(description, assets_from)
+    lexicon = description.front_end["lexicon"]
+    if lexicon:
+        files[LEXICON_NAME] = "".join(f"{word}\t{phonemes}\n" for word, phonemes in sorted(lexicon.items())).encode()
+        description = replace(description, front_end=description.front_end | {"lexicon": {}})
+    files[DESCRIPTION_NAME] = (json.dumps(asdict(description), ensure_ascii=False, indent=1) + "\n").encode()
     try:
         if folder.exists() and not _may_be_replaced(folder):
             raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
+LONGEST_HEADER = 1024
+"""Bytes of an npy header; NumPy writes 118 for arrays of up to four dimensions."""
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(r"\{'descr': '([^']{1,20})', 'fortran_order': False, 'shape': \(([0-9, ]{0,200})\), \} *\n")
+"""What NumPy writes in format version 1.0. Its own reader parses the header as Python and fails in many ways on hostile ones."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -51,6 +57,17 @@ def check_regular_file(path: str | Path) -> None:
     if not stat.S_ISREG(mode):
         kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "a special file")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
+
+
+def read_array_header(file: IO[bytes]) -> tuple[str, tuple[int, ...]]:
+    """The number type (`<f4`) and shape of an npy file, which stands at its first value then; ValueError if it is none."""
+    start = file.read(len(_MAGIC) + 2)
+    length = int.from_bytes(start[len(_MAGIC) :], "little")
+    header = file.read(length) if start[: len(_MAGIC)] == _MAGIC and length <= LONGEST_HEADER else b""
+    match = _HEADER.fullmatch(header.decode("latin-1"))
+    if match is None:
+        raise ValueError("it is not an array that MyXTTS wrote")
+    return match[1], tuple(int(part) for part in match[2].replace(",", " ").split())
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

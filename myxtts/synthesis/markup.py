@@ -1,8 +1,8 @@
 """Marks in a text that is to be spoken: pauses, phonemes, and a subset of SSML 1.1.
 
 In any text: `[pause:0.5s]`, `[pause:300ms]`, and `[[fəˈniːmz]]` for the voice's own symbols. A text that begins with `<speak` is
-SSML: speak, p, s, break (time or strength), prosody (rate), voice (name), lang, phoneme (ph), sub (alias), emphasis (level) and
-say-as (characters); other elements are spoken as their text.
+SSML: speak, p, s, break (time or strength), prosody (rate), voice (name), lang, phoneme (ph), sub (alias), emphasis (level),
+say-as (characters) and mark (name), whose time is in the timings; other elements are spoken as their text.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from xml.etree import ElementTree
 from myxtts.errors import TextError
 
 LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_MARK = 200
+"""Characters of a mark's name."""
 BREAK_SECONDS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
 """Of `<break strength>`."""
 RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.75}
@@ -59,7 +61,14 @@ class Paragraph:
     """The end of a sentence or paragraph, whatever mark is before it."""
 
 
-Part = Spoken | Break | Paragraph
+@dataclass(frozen=True)
+class Mark:
+    """A place in the text whose time is asked for (`<mark name>`)."""
+
+    name: str
+
+
+Part = Spoken | Break | Paragraph | Mark
 
 
 def parse_markup(text: str) -> list[Part]:
@@ -103,6 +112,8 @@ def _walk(element: ElementTree.Element, style: Style, parts: list[Part]) -> None
     inner = style
     if name == "break":
         parts.append(Break(_break_seconds(element)))
+    elif name == "mark" and element.get("name"):
+        parts.append(Mark(element.get("name", "")[:LONGEST_MARK]))
     elif name == "prosody":
         inner = replace(style, speed=_limited(style.speed * _rate_of(element.get("rate", "medium"))))
     elif name == "emphasis":

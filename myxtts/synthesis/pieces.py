@@ -32,6 +32,8 @@ class Piece(NamedTuple):
     pause_seconds: float
     """Silence after it."""
     style: Style = Style()
+    marks: tuple[tuple[int, str], ...] = ()
+    """Names of marks, and the index of the symbol that follows each."""
 
 
 def cut_symbols(ids: Sequence[int], boundaries: frozenset[int], longest: int) -> list[list[int]]:

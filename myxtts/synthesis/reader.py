@@ -1,21 +1,64 @@
-"""From a text with its marks to pieces of symbols: sentences, pauses, phonemes given by the caller."""
+"""From a text with its marks to pieces of symbols: sentences, pauses, phonemes given by the caller.
+
+`open_tokenizer` gives a voice the pronunciation models that it was made with.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.errors import TextError
-from myxtts.synthesis.markup import Break, Part, Spoken, Style
+from myxtts.errors import TextError, VoiceError
+from myxtts.runtime.files import read_regular_file
+from myxtts.synthesis.markup import Break, Mark, Part, Spoken, Style
 from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
+from myxtts.synthesis.voice_folder import VoiceDescription
+from myxtts.text import g2p
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.sentences import cut_first_clause, split_sentences
 from myxtts.text.tokenizer import Tokenizer
 
 SENTENCE_ENDS = ".?!…"
+LARGEST_MODEL = 64 << 20
+"""Bytes of a pronunciation model."""
+
+
+def open_tokenizer(description: VoiceDescription, folder: Path) -> Tokenizer:
+    """The tokenizer of a voice, with the pronunciation models that it was made with."""
+    tokenizer = description.tokenizer()
+    found = {code: g2p_file(description, code, folder) for code in description.g2p}
+    files = {code: path for code, path in found.items() if path != g2p.model_path(code)}
+    return replace(tokenizer, front_end=replace(tokenizer.front_end, g2p_files=files))
+
+
+def g2p_file(description: VoiceDescription, code: str, folder: Path) -> Path:
+    """The model of a language: that of the package if it has the hash that voice.json gives, otherwise the voice's copy."""
+    shared, wanted = g2p.model_path(code), description.g2p[code]
+    if shared.is_file() and g2p.model_sha256(code) == wanted:
+        return shared
+    path = folder / g2p_name(code)
+    try:
+        content = read_regular_file(path, LARGEST_MODEL)
+    except OSError as error:
+        raise VoiceError(
+            f"The voice was made with another pronunciation model for {code!r} than this version of MyXTTS has, and {path} "
+            f"cannot be read ({error.strerror}). Copy the whole voice folder, or export the voice again."
+        ) from None
+    if hashlib.sha256(content).hexdigest() != wanted:
+        raise VoiceError(
+            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again."
+        )
+    return path
+
+
+def g2p_name(code: str) -> str:
+    """The name of the copy of a language's model in a voice folder."""
+    return f"g2p-{code}.npz"
 
 
 class _Sentence(NamedTuple):
@@ -26,6 +69,8 @@ class _Sentence(NamedTuple):
     unknown: Counter[str]
     style: Style
     ends_sentence: bool
+    marks: tuple[tuple[int, str], ...] = ()
+    """As in `Piece`."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +103,14 @@ class Reader:
             starts_early: the first clause is a piece of its own.
         """
         position, held, unknown, is_break, silence = 0, None, Counter(), False, 0.0
+        waiting: list[str] = []  # marks before the next sentence
         for item in self._sentences(parts, language, starts_early):
+            if isinstance(item, Mark):
+                waiting.append(item.name)
+                continue
             if isinstance(item, Break):
+                if held is not None:
+                    held, waiting = _with_last_marks(held, waiting), []
                 if held is None:
                     silence += item.seconds
                 else:
@@ -69,6 +120,7 @@ class Reader:
             pause_seconds = pause if item.ends_sentence else pause / 3
             if not item.ids:
                 unknown += item.unknown
+                waiting += [name for _, name in item.marks]
                 if held is not None and item.ends_sentence and not is_break:
                     held = held._replace(pause_seconds=pause_seconds)
                 continue
@@ -76,9 +128,11 @@ class Reader:
                 yield Piece("", [], Counter(), seed, position, silence)
                 silence = 0.0
             runs = cut_symbols(item.ids, self.boundaries, LONGEST_SYMBOLS)
+            marks, start, waiting = [*((0, name) for name in waiting), *item.marks], 0, []
             for run, ids in enumerate(runs):
                 if held is not None:
                     yield held
+                is_last, end = run == len(runs) - 1, start + len(ids)
                 held, is_break = (
                     Piece(
                         text=item.text if run == 0 else "",
@@ -86,21 +140,31 @@ class Reader:
                         unknown=item.unknown + unknown if run == 0 else Counter(),
                         seed=seed,
                         position=position,
-                        pause_seconds=pause_seconds if run == len(runs) - 1 else pause / 3,
+                        pause_seconds=pause_seconds if is_last else pause / 3,
                         style=item.style,
+                        marks=tuple(
+                            (at - start, name) for at, name in marks if start <= at < end or (is_last and at == end)
+                        ),
                     ),
                     False,
                 )
-                position += 1
+                position, start = position + 1, end
             unknown = Counter()
         if held is None:
             raise TextError(_nothing_to_speak(parts, unknown, language))
-        yield held._replace(unknown=held.unknown + unknown)
+        yield _with_last_marks(held, waiting)._replace(unknown=held.unknown + unknown)
 
-    def _sentences(self, parts: list[Part], language: str, starts_early: bool) -> Iterator[_Sentence | Break]:
-        """Sentences and breaks in order. A sentence goes on across parts of the same style."""
+    def _sentences(self, parts: list[Part], language: str, starts_early: bool) -> Iterator[_Sentence | Break | Mark]:
+        """Sentences, breaks and marks in order. A sentence goes on across marks and parts of the same style."""
         open_sentence: _Sentence | None = None
         for index, part in enumerate(parts):
+            if isinstance(part, Mark):
+                if open_sentence is None:
+                    yield part
+                else:
+                    own = (*open_sentence.marks, (len(open_sentence.ids), part.name))
+                    open_sentence = open_sentence._replace(marks=own)
+                continue
             if not isinstance(part, Spoken):
                 if open_sentence is not None:
                     yield open_sentence
@@ -110,7 +174,7 @@ class Reader:
             if open_sentence is not None and open_sentence.style != part.style:
                 yield open_sentence._replace(ends_sentence=False)
                 open_sentence = None
-            following = parts[index + 1] if index + 1 < len(parts) else None
+            following = next((each for each in parts[index + 1 :] if not isinstance(each, Mark)), None)
             goes_on = isinstance(following, Spoken) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
             for sentence, is_last in self._sentences_of(part, language, starts_early and index == 0):
                 if open_sentence is not None:
@@ -152,7 +216,13 @@ class Reader:
         between = [id_of[symbol] for symbol in (mark, WORD_BOUNDARY) if symbol in id_of]
         text = f"{first.text}{'' if mark else ' '}{second.text}".strip()
         ids = first.ids + between + second.ids if first.ids and second.ids else first.ids or second.ids
-        return _Sentence(text, ids, first.unknown + second.unknown, second.style, second.ends_sentence)
+        marks = (*first.marks, *((at + len(ids) - len(second.ids), name) for at, name in second.marks))
+        return _Sentence(text, ids, first.unknown + second.unknown, second.style, second.ends_sentence, marks)
+
+
+def _with_last_marks(piece: Piece, names: list[str]) -> Piece:
+    """The piece with marks after its last symbol."""
+    return piece._replace(marks=(*piece.marks, *((len(piece.ids), name) for name in names)))
 
 
 def styles_of(parts: list[Part]) -> set[Style]:

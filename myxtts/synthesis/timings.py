@@ -1,4 +1,4 @@
-"""When each word, phoneme and viseme is spoken: a timeline from the durations that the voice predicted.
+"""When each word, phoneme, viseme and mark is spoken: a timeline from the durations that the voice predicted.
 
 Written as JSON, or as subtitles (SRT, WebVTT) with one cue per sentence.
 """
@@ -114,14 +114,22 @@ def time_visemes(symbols: Sequence[Timed]) -> list[Timed]:
 
 
 class Timeline:
-    """Collects the sentences, words, phonemes and visemes of chunks that follow each other."""
+    """Collects the sentences, words, phonemes, visemes and marks of chunks that follow each other."""
 
     def __init__(self):
         self.seconds = 0.0
-        self._entries: dict[str, list[Timed]] = {"sentences": [], "words": [], "phonemes": [], "visemes": []}
+        self._entries: dict[str, list[Timed]] = {
+            "sentences": [], "words": [], "phonemes": [], "visemes": [], "marks": []
+        }  # fmt: skip
 
     def add(
-        self, text: str, seconds: float, symbols: Sequence[Timed], words: Sequence[Timed], has_phonemes: bool
+        self,
+        text: str,
+        seconds: float,
+        symbols: Sequence[Timed],
+        words: Sequence[Timed],
+        has_phonemes: bool,
+        marks: Sequence[Timed] = (),
     ) -> None:
         """Append a chunk of `seconds`, the pause after it included; letters have no visemes."""
         spoken = symbols[-1].end if symbols else seconds
@@ -130,6 +138,7 @@ class Timeline:
             "words": words,
             "phonemes": [symbol for symbol in symbols if symbol.text != WORD_BOUNDARY],
             "visemes": time_visemes(symbols) if has_phonemes else [],
+            "marks": marks,
         }
         for name, timed in entries.items():
             self._entries[name] += [each.moved(self.seconds) for each in timed]

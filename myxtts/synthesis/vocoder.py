@@ -1,12 +1,13 @@
 """From a log-mel to samples: the vocoder that a voice names.
 
 A neural vocoder is a file `NAME.onnx` with the inputs `mel` (frames, n_mels) and `noise` (frames, bins), the phases of the noise
-in turns, and the output `samples` (samples,). It is shared by voices: a copy in the voice folder is used first, then the one in
-the package. Its hash is part of the voice.
+in turns, and the output `samples` (samples,). It is shared by voices: the file of the package is used if it has the hash that
+voice.json gives, otherwise the copy in the voice folder.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Protocol
@@ -18,11 +19,13 @@ import myxtts
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import ConfigError, VoiceError
 from myxtts.models.spec import VocoderSpec
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.onnx_file import read_model
-from myxtts.synthesis.sessions import Session
 from myxtts.synthesis.voice_folder import GRIFFIN_LIM, VocoderReference
 
+VOCODER_TENSORS = ("mel", "noise"), ("samples",)
+"""Names of the inputs and outputs of a vocoder's file."""
 NOISE_SEED = 1
 """The noise is the same for every mel, so that a mel has one sound; what differs between seeds is the mel."""
 
@@ -61,7 +64,7 @@ def open_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path, 
 
 def open_vocoder_file(path: Path, mel: MelSpec, threads: int | None = None, sha256: str | None = None) -> NeuralVocoder:
     """The vocoder in a file; a `VoiceError` if it cannot be used, or not with mels of this definition."""
-    model = read_model(path, ("mel", "noise"), ("samples",), sha256)
+    model = read_model(path, *VOCODER_TENSORS, sha256)
     spec = vocoder_spec(model, path)
     if spec.mel != mel:
         received, expected = spec.mel.to_dict(), mel.to_dict()
@@ -86,12 +89,13 @@ def vocoder_spec(model: ModelProto, path: Path) -> VocoderSpec:
 
 
 def vocoder_file(reference: VocoderReference, voice_folder: Path) -> Path:
-    """Where the file of a neural vocoder is."""
-    folders = (voice_folder, Path(myxtts.__file__).parent / "assets" / "vocoders")
-    for folder in folders:
-        path = folder / f"{reference.name}.onnx"
-        if path.is_file():
-            return path
+    """Where the file of a neural vocoder is; whoever reads it checks its hash."""
+    name = f"{reference.name}.onnx"
+    shared = Path(myxtts.__file__).parent / "assets" / "vocoders" / name
+    if shared.is_file() and hashlib.sha256(shared.read_bytes()).hexdigest() == reference.sha256:
+        return shared
+    if (voice_folder / name).is_file():
+        return voice_folder / name
     raise VoiceError(
         f"The voice needs the vocoder {reference.name!r}, which is neither in {voice_folder} nor in this version of MyXTTS. "
         "Update MyXTTS, or copy the vocoder's file into the voice folder."

@@ -31,7 +31,7 @@ from myxtts.synthesis.options import (
     parse_mixture,
 )
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
-from myxtts.synthesis.reader import Reader, styles_of
+from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, open_vocoder, open_vocoder_file
@@ -63,6 +63,8 @@ class Chunk(NamedTuple):
     symbols: tuple[Timed, ...] = ()
     """The symbols that are spoken, in seconds from the start of the chunk."""
     language: str = ""
+    marks: tuple[Timed, ...] = ()
+    """The marks of SSML, in seconds from the start of the chunk."""
 
     @property
     def seconds(self) -> float:
@@ -76,6 +78,7 @@ class Voice:
     def __init__(
         self,
         description: VoiceDescription,
+        tokenizer: Tokenizer,
         engine: Engine,
         vocoder: Vocoder,
         speaker_vectors: np.ndarray | None,
@@ -83,6 +86,7 @@ class Voice:
     ):
         """Use `Voice.load`."""
         self.description = description
+        self.tokenizer = tokenizer
         self.engine = engine
         self.vocoder = vocoder
         self.identity = identity
@@ -93,9 +97,8 @@ class Voice:
         self.trim_silence_db = description.trim_silence_db
         self.loudness_db = description.loudness_db
         self._model = description.model_spec()
-        self._tokenizer = description.tokenizer()
         self._speaker_vectors = speaker_vectors
-        self._reader = Reader(self._tokenizer, description.max_characters)
+        self._reader = Reader(self.tokenizer, description.max_characters)
         self._boundaries = self._reader.boundaries
 
     @classmethod
@@ -111,30 +114,26 @@ class Voice:
         """
         folder = bundled_voice() if folder is None else Path(folder)
         description = read_description(folder)
+        tokenizer = open_tokenizer(description, folder)
         engine, speaker_vectors = load_engine(folder, description, threads)
         mel = description.mel_spec()
         if vocoder is None:
             opened = open_vocoder(description.vocoder, mel, folder, threads)
         else:
             opened = open_vocoder_file(Path(vocoder), mel, threads)
-        return cls(description, engine, opened, speaker_vectors, voice_identity(folder, description))
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """How its texts become symbols."""
-        return self._tokenizer
+        return cls(description, tokenizer, engine, opened, speaker_vectors, voice_identity(folder, description))
 
     def with_lexicon(self, lexicon: Lexicon) -> Voice:
         """The same voice, which reads the words of a lexicon as it says; for other words its own lexicon stays.
 
         A voice that reads letters has no use for phonemes: a `TextError`.
         """
-        front_end = self._tokenizer.front_end
+        front_end = self.tokenizer.front_end
         own = front_end.lexicon.entries if front_end.lexicon else {}
         merged = dataclasses.replace(front_end, lexicon=Lexicon({**own, **lexicon.entries}))
         voice = copy.copy(self)
-        voice._tokenizer = dataclasses.replace(self._tokenizer, front_end=merged)
-        voice._reader = Reader(voice._tokenizer, self.description.max_characters)
+        voice.tokenizer = dataclasses.replace(self.tokenizer, front_end=merged)
+        voice._reader = Reader(voice.tokenizer, self.description.max_characters)
         return voice
 
     # --- speaking -------------------------------------------------------------------------------------------------
@@ -154,8 +153,8 @@ class Voice:
     def words_of(self, chunk: Chunk) -> list[Timed]:
         """The written words of a chunk, in seconds from its start."""
         words = chunk.text.split()
-        encoded = self._tokenizer.encode_many(words, chunk.language) if words else []
-        names = self._tokenizer.symbols.symbols
+        encoded = self.tokenizer.encode_many(words, chunk.language) if words else []
+        names = self.tokenizer.symbols.symbols
         counts = [count_spoken_words([names[each] for each in found.ids]) for found in encoded]
         return time_words(chunk.symbols, words, counts)
 
@@ -203,7 +202,7 @@ class Voice:
     @property
     def speaks_phonemes(self) -> bool:
         """Whether its symbols are phonemes and not letters."""
-        return self._tokenizer.front_end.kind == "phonemes"
+        return self.tokenizer.front_end.kind == "phonemes"
 
     def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
         """The speaker of one or several recordings of at least 1 s each; several are averaged."""
@@ -268,10 +267,12 @@ class Voice:
         mels = self.mels(piece, encoded, sampling)
         parts = [self.vocoder(_at_least_two_frames(mel)) for mel in mels]
         samples = join_parts(parts, self.sample_rate, piece.pause_seconds)
-        names = self._tokenizer.symbols.symbols
+        names = self.tokenizer.symbols.symbols
         spoken_seconds = sum(map(len, parts)) / self.sample_rate
         symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
-        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language)
+        starts = [*(symbol.start for symbol in symbols), spoken_seconds]
+        marks = tuple(Timed(name, starts[at], starts[at]) for at, name in piece.marks)
+        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language, marks)
 
     def mels(
         self, piece: Piece, encoded: Encoded, sampling: Sampling, longest: int = LONGEST_FRAMES

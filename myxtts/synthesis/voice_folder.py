@@ -4,6 +4,11 @@ my-voice/
   voice.json       `VoiceDescription`: network, symbols, front end, languages, speakers, mel, license, defaults
   voice.onnx       text encoder, durations and decoder, with their weights
   speaker.onnx     speaker encoder and the vectors of the named speakers; only voices of several speakers have it
+  lexicon.txt      words that are pronounced as their line says (`word<TAB>phonemes`); may be edited
+  NAME.onnx        its vocoder, g2p-en.npz its pronunciation model: shared by voices, named in voice.json with their hash, and
+                   copied here so that the folder is complete; a voice without copies uses the files of the package
+  scores.json      what `myxtts evaluate --score-card` measured (`myxtts.synthesis.score_card`)
+  sample-1.wav     how it sounds; sample-2.wav, too
   LICENSE          the full text of the license, where its name is not enough
 
 `myxtts.export.voice_writer` writes it.
@@ -15,7 +20,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,6 +36,7 @@ from myxtts.models.spec import ModelSpec
 from myxtts.runtime.console import printable
 from myxtts.runtime.files import check_regular_file, open_regular_file, read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.text.lexicon import load_lexicon
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
 
 FORMAT = "myxtts-voice"
@@ -42,6 +48,8 @@ SPEAKER_MODEL_NAME = "speaker.onnx"
 OLD_WEIGHTS_NAME = "weights.npz"
 """Of formats 1 and 2, which `myxtts voice convert` reads."""
 LICENSE_NAME = "LICENSE"
+LEXICON_NAME = "lexicon.txt"
+SAMPLE_NAMES = ("sample-1.wav", "sample-2.wav")
 VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
 SPEAKER_INPUT = "speaker"
 FEATURES, FRAMES_PER_SYMBOL, MEL = "features", "frames_per_symbol", "mel"
@@ -68,6 +76,7 @@ MOST_OVERLAP = 64
 """Windows over one sample: 4 to 8 are usual, and each costs a Fourier transform."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fact = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-(2**63), lt=2**63)] | float | bool | None
 
 
@@ -88,7 +97,7 @@ class VocoderReference:
     """The vocoder of a voice: Griffin-Lim, or a neural one that is shared by several voices."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = GRIFFIN_LIM
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    sha256: Sha256 | None = None
     """Hash of `NAME.onnx`; None for Griffin-Lim."""
 
 
@@ -102,7 +111,7 @@ class VoiceDescription:
     """`MelSpec.to_dict()`; its sample rate is the voice's."""
     symbols: list[str]
     front_end: dict[str, Any]
-    """`FrontEnd.to_dict()`: phonemes or graphemes, and the lexicon."""
+    """`FrontEnd.to_dict()`: phonemes or graphemes, and the lexicon, unless that is in lexicon.txt."""
     languages: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     speakers: Annotated[list[Name], Field(max_length=100_000)]
     """Speakers that can be asked for by name; their vectors are in speaker.onnx."""
@@ -123,6 +132,8 @@ class VoiceDescription:
     training_split: TrainingSplit | None = None
     """What it was trained on; None in voices of format 1."""
     vocoder: VocoderReference = VocoderReference()
+    g2p: dict[Annotated[str, Field(pattern="^(en|fa)$")], Sha256] = Field(default_factory=dict)
+    """Hashes of the pronunciation models that it was made with; empty for letters and for espeak-ng."""
     identity: Annotated[str, Field(max_length=100)] = ""
     """Name that saved speakers of this voice carry; if empty, the checksum of voice.onnx. Converted voices keep their old one."""
     format: Literal["myxtts-voice"] = FORMAT
@@ -264,6 +275,11 @@ def parse_description(folder: Path) -> VoiceDescription:
             "`myxtts voice export CHECKPOINT OUT` makes one."
         ) from None
     description = _parse_description(path, content)
+    if os.path.lexists(folder / LEXICON_NAME):
+        lexicon = load_lexicon(folder / LEXICON_NAME)
+        front_end = FrontEnd.from_dict(description.front_end).to_dict()
+        front_end["lexicon"] |= lexicon.entries
+        description = replace(description, front_end=front_end)
     check_description(description)
     return description
 

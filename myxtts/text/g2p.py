@@ -1,7 +1,8 @@
 """Normalized English and Persian texts to IPA by our own models, without espeak-ng and without TensorFlow.
 
 Words in the other script are read by the other language's model, in the phonemes of the text's language. Punctuation
-becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, loaded at first use.
+becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, or of a voice that was made
+with other ones, loaded at first use.
 """
 
 # ruff: noqa: SIM905 - tables read best as words
@@ -11,7 +12,7 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from myxtts.text.cleanup import base_language
@@ -56,14 +57,29 @@ def model_path(code: str) -> Path:
 
 
 @functools.cache
+def model_sha256(code: str) -> str:
+    """The hash of a language's model."""
+    return hashlib.sha256(model_path(code).read_bytes()).hexdigest()
+
+
 def model_digest(language: str) -> str:
     """A short text that changes with the model, for fingerprints."""
-    return hashlib.sha256(model_path(base_language(language)).read_bytes()).hexdigest()[:16]
+    return model_sha256(base_language(language))[:16]
 
 
-def phonemize(texts: Sequence[str], language: str, lexicon: Lexicon | None = None) -> list[str]:
-    """IPA of each normalized text with stress, spaces between words and pause symbols. The user's lexicon wins."""
-    read = _read_persian if base_language(language) == "fa" else _read_english
+def phonemize(
+    texts: Sequence[str], language: str, lexicon: Lexicon | None = None, files: Mapping[str, Path] | None = None
+) -> list[str]:
+    """IPA of each normalized text with stress, spaces between words and pause symbols.
+
+    Args:
+        texts: normalized texts.
+        language: of all of them.
+        lexicon: the user's words; they win over the model.
+        files: models by language that replace those of the package.
+    """
+    reader = _Reader(files or {})
+    read = reader.read_persian if base_language(language) == "fa" else reader.read_english
     segmenter = _segmenter(base_language(language))
     return [_phonemize_text(text, segmenter, read, lexicon) for text in texts]
 
@@ -95,32 +111,39 @@ def _is_persian(token: str) -> bool:
     return any(character in LETTERS for character in token)
 
 
-def _read_persian(tokens: Sequence[str]) -> list[str]:
-    """Sounds of each token; pauses give none."""
-    context = [token if _is_persian(token) or not _is_word(token) else _STAND_IN for token in tokens]
-    sounds = iter(persian_model().read_words(" ".join(context)) if any(map(_is_persian, tokens)) else [])
-    return [_persian_sound(token, sounds) if _is_word(token) else "" for token in tokens]
+class _Reader:
+    """Reads words by the models of both languages."""
 
+    def __init__(self, files: Mapping[str, Path]):
+        self._files = files
 
-def _persian_sound(token: str, sounds: Iterator[str]) -> str:
-    if _is_persian(token):
-        return next(sounds)
-    next(sounds, None)  # of the stand-in
-    return _replaced(_latin_sound([token])[0], _ENGLISH_AS_PERSIAN)
+    def read_persian(self, tokens: Sequence[str]) -> list[str]:
+        """Sounds of each token; pauses give none."""
+        context = [token if _is_persian(token) or not _is_word(token) else _STAND_IN for token in tokens]
+        sounds = iter(self._read_letters(" ".join(context)) if any(map(_is_persian, tokens)) else [])
+        return [self._persian_sound(token, sounds) if _is_word(token) else "" for token in tokens]
 
-
-def _read_english(tokens: Sequence[str]) -> list[str]:
-    sounds = _latin_sound(tokens)
-    for index, token in enumerate(tokens):
+    def _persian_sound(self, token: str, sounds: Iterator[str]) -> str:
         if _is_persian(token):
-            sounds[index] = _replaced("".join(persian_model().read_words(token)), _PERSIAN_AS_ENGLISH)
-    return sounds
+            return next(sounds)
+        next(sounds, None)  # of the stand-in
+        return _replaced(self._latin_sounds([token])[0], _ENGLISH_AS_PERSIAN)
 
+    def read_english(self, tokens: Sequence[str]) -> list[str]:
+        """Sounds of each token; pauses give none."""
+        sounds = self._latin_sounds(tokens)
+        for index, token in enumerate(tokens):
+            if _is_persian(token):
+                sounds[index] = _replaced("".join(self._read_letters(token)), _PERSIAN_AS_ENGLISH)
+        return sounds
 
-def _latin_sound(tokens: Sequence[str]) -> list[str]:
-    plain = [_without_accents(token) if not token.isascii() else token for token in tokens]
-    sounds = english_model().read_words(plain)
-    return [token if token.isdigit() else sound for token, sound in zip(tokens, sounds, strict=True)]
+    def _read_letters(self, text: str) -> list[str]:
+        return persian_model(self._files.get("fa")).read_words(text)
+
+    def _latin_sounds(self, tokens: Sequence[str]) -> list[str]:
+        plain = [_without_accents(token) if not token.isascii() else token for token in tokens]
+        sounds = english_model(self._files.get("en")).read_words(plain)
+        return [token if token.isdigit() else sound for token, sound in zip(tokens, sounds, strict=True)]
 
 
 def _without_accents(token: str) -> str:
@@ -144,15 +167,15 @@ def _segmenter(language: str) -> Segmenter:
     return Segmenter(language, has_no_sound)
 
 
-@functools.cache
-def persian_model() -> PersianG2P:
-    """The bundled Persian model."""
-    model = load_model(model_path("fa"))
+@functools.lru_cache(maxsize=8)
+def persian_model(path: Path | None = None) -> PersianG2P:
+    """The Persian model of a file; None: the bundled one."""
+    model = load_model(path or model_path("fa"))
     return PersianG2P(model.tagger, model.lexicon, model.homographs, model.ezafe)
 
 
-@functools.cache
-def english_model() -> EnglishG2P:
-    """The bundled English model."""
-    model = load_model(model_path("en"))
+@functools.lru_cache(maxsize=8)
+def english_model(path: Path | None = None) -> EnglishG2P:
+    """The English model of a file; None: the bundled one."""
+    model = load_model(path or model_path("en"))
     return EnglishG2P(model.tagger, model.lexicon, model.homographs)

@@ -1,9 +1,13 @@
-"""The file of a pronunciation model: a `.npz` archive without pickle, with the letter tagger, the lexicon and the homographs."""
+"""The file of a pronunciation model: a `.npz` archive without pickle, with the letter tagger, the lexicon and the homographs.
+
+A voice from an untrusted source may bring its own: the arrays of a file are checked before they are read.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +17,17 @@ import numpy as np
 
 from myxtts.errors import TextError
 from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.files import read_array_header, read_regular_file
 from myxtts.text.ezafe import TABLE_SIZE as ezafe_size
 from myxtts.text.ezafe import EzafeModel
 from myxtts.text.homographs import TABLE_SIZE as homographs_size
 from myxtts.text.homographs import HomographModel, Reading
 from myxtts.text.letter_tagger import LetterTagger, pack_tagger, unpack_tagger
+
+LARGEST_FILE = 64 << 20
+LARGEST_CONTENT = 256 << 20
+"""Bytes of all arrays; a compressed file may hold much more than its size."""
+_ITEM_BYTES = {"|i1": 1, "|u1": 1, "<f4": 4}
 
 
 class G2PModel(NamedTuple):
@@ -53,7 +63,9 @@ def save_model(path: str | Path, model: G2PModel) -> None:
 def load_model(path: str | Path) -> G2PModel:
     """Read a model; a file that is not one raises `TextError`."""
     try:
-        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as archive:
+        content = io.BytesIO(read_regular_file(path, LARGEST_FILE))
+        _check_arrays(content)
+        with np.load(content, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         readings = {
             word: [Reading(*each) for each in listed]
@@ -67,8 +79,25 @@ def load_model(path: str | Path) -> G2PModel:
             classes = _from_rows(arrays["ezafe_classes"])
             ezafe = EzafeModel(_table(arrays, "ezafe_table", ezafe_size), float(arrays["ezafe_scale"]), classes)
         return G2PModel(unpack_tagger(arrays), _from_rows(arrays["lexicon"]), homographs, ezafe)
-    except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+    # zipfile raises a RuntimeError for entries marked as encrypted.
+    except (
+        OSError, EOFError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile
+    ) as error:  # fmt: skip
         raise TextError(f"{path} is not a pronunciation model of this version ({error}).") from error
+
+
+def _check_arrays(content: io.BytesIO) -> None:
+    """Raise a ValueError unless every array has exactly the bytes of its shape, and all of them are of a bearable size."""
+    with zipfile.ZipFile(content) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > LARGEST_CONTENT:
+            raise ValueError("its arrays are too large")
+        for entry in entries:
+            with archive.open(entry) as file:
+                number_type, shape = read_array_header(file)
+                if math.prod(shape) * _ITEM_BYTES[number_type] + file.tell() != entry.file_size:
+                    raise ValueError(f"{entry.filename!r:.60} does not have the size of its shape")
+    content.seek(0)
 
 
 def _table(arrays: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:

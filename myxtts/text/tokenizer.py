@@ -118,6 +118,8 @@ class FrontEnd:
     kind: Kind
     lexicon: Lexicon | None = None
     phonemizer: Phonemizer = "espeak"
+    g2p_files: Mapping[str, Path] = field(default_factory=dict, compare=False)
+    """Models of a voice, by language, that replace those of the package."""
 
     def __post_init__(self):
         if self.phonemizer not in ("espeak", "myxtts"):
@@ -134,9 +136,11 @@ class FrontEnd:
         """Each text normalised and spelled; every symbol is one character, a combining mark is a symbol of its own."""
         normalized = [normalize_text(text, language) for text in texts]
         if self.kind == "phonemes":
-            is_own = self.phonemizer == "myxtts" and g2p.covers(language)
-            phonemize = g2p.phonemize if is_own else phonemes.phonemize
-            return [list(spelled) for spelled in phonemize(normalized, language, self.lexicon)]
+            if self.phonemizer == "myxtts" and g2p.covers(language):
+                spelled = g2p.phonemize(normalized, language, self.lexicon, self.g2p_files)
+            else:
+                spelled = phonemes.phonemize(normalized, language, self.lexicon)
+            return [list(each) for each in spelled]
         segmenter = _grapheme_segmenter(language)
         speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes
         return [list(segmenter.spell(text, speak)) for text in normalized]

@@ -107,6 +107,7 @@ def export_voice(
     *,
     corpus: TrainingCorpus | None = None,
     announce: Callable[[str], None] | None = None,
+    copies_assets: bool = True,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -115,6 +116,7 @@ def export_voice(
         licence, attribution: replace those of the corpus.
         corpus: of the recordings that a voice of several speakers needs; by default the one of the training is opened again.
         announce: prints a line.
+        copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
@@ -141,6 +143,7 @@ def export_voice(
         weights,
         vectors,
         license_text=licence_text if licence_text.strip() != facts["licence"] else "",
+        copies_assets=copies_assets,
     )
 
 

@@ -49,6 +49,7 @@ PROMISED = {
     "--enable-eager-debug": ("training.enable_eager_debug", True),
     "--enable-evaluation": ("training.enable_evaluation", True),
     "--evaluation-interval 9": ("training.evaluation_interval", 9),
+    "--evaluation-recognizer pocketsphinx": ("training.evaluation_recognizer", "pocketsphinx"),
     "--tensorboard-log-dir T": ("training.tensorboard_log_dir", "T"),
     "--seed 99": ("training.seed", 99),
     "--device cpu": ("training.device", "cpu"),

@@ -5,9 +5,10 @@ import argparse
 import pytest
 import yaml
 
+from myxtts.cli import main
 from myxtts.commands.train import _evaluation, configure_train, run_train
 from myxtts.config.load import load_config
-from myxtts.errors import ConfigError, TrainingError
+from myxtts.errors import ConfigError, EvaluationError, TrainingError
 from tests.corpus.tiny_corpus import make_corpus
 from tests.runtime.other_process import another_training
 from tests.training.small_runs import SMALL_NETWORK
@@ -20,8 +21,23 @@ def parsed(*words):
 
 
 def test_evaluation_during_training_needs_no_language(monkeypatch):
-    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences: sentences)
-    assert {sentence.language for sentence in _evaluation(load_config().data)} == {"en"}
+    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences, recognizer: sentences)
+    assert {sentence.language for sentence in _evaluation(load_config())} == {"en"}
+
+
+def test_the_recognizer_of_the_evaluation_is_chosen(monkeypatch):
+    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences, recognizer: recognizer)
+    config = load_config(None, {"training.evaluation_recognizer": "command:my-recognizer --lang de"})
+    assert _evaluation(config).name == "my-recognizer --lang de"
+    with pytest.raises(EvaluationError, match="Unknown recognizer"):
+        _evaluation(load_config(None, {"training.evaluation_recognizer": "wishper"}))
+
+
+def test_a_recognizer_without_evaluation_is_refused(tmp_path, capsys):
+    flags = ["--evaluation-recognizer", "pocketsphinx", "--checkpoint-dir", str(tmp_path / "run")]
+    assert main(["train", *flags]) == 2
+    assert "needs --enable-evaluation" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_prints_the_promised_lines_and_restarts_with_reset_training(tmp_path, capsys):

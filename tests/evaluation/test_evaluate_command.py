@@ -8,6 +8,7 @@ import pytest
 
 from myxtts.cli import main
 from myxtts.runtime.progress import LineProgress
+from myxtts.synthesis.score_card import read_score_card
 from myxtts.synthesis.training_split import TrainingSplit
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, made_up_sentences
 from tests.synthesis.tiny_voice import describe
@@ -85,6 +86,17 @@ def test_metrics_are_printed_and_written(corpus, loaded, voice, tmp_path, capsys
     assert str(loaded[0]) == str(tmp_path / "my-voice")
 
 
+def test_the_score_card_is_kept_in_the_voice_folder(corpus, loaded, voice, tmp_path):
+    folder = voice()
+    words = ["evaluate", folder, "--data", str(corpus), "--metrics", "mcd", "failed", "--seeds", "2", "--score-card"]
+    assert main(words) == 0
+    card = read_score_card(tmp_path / "my-voice")
+    assert card.scores["failed"]["voice"].value == 0.25
+    assert card.scores["failed"]["recordings"].value == 0.0
+    assert set(card.scores["mcd"]) == {"voice", "vocoded"}
+    assert (card.sentences, card.seeds) == (len(TEXTS), 2)
+
+
 def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
     path = tmp_path / "list.txt"
     path.write_text("\n".join(TEXTS), encoding="utf-8")
@@ -104,6 +116,7 @@ def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
         (["--sentences", "everyday", "--metrics", "similarity"], "these metrics cannot be measured: similarity"),
         (["--sentences", "everyday", "--recordings-only"], "--recordings-only"),
         (["--sentences", "no-such-file.txt"], "cannot be read"),
+        (["--recordings-only", "--score-card"], "--score-card belongs to a voice"),
         (["--limit", "0"], "--limit"),
         (["--sample-rate", "16000"], "--sample-rate needs --recordings-only"),
         (["--recordings-only", "--sample-rate", "5"], "data.sample_rate"),

@@ -1,4 +1,4 @@
-"""Voices for Piper and sherpa-onnx: their graph says what our engine says, whatever the ids look like."""
+"""Voices for Piper: their graph says what our engine says, whatever the ids look like."""
 
 import json
 from dataclasses import replace
@@ -8,14 +8,13 @@ import onnx
 import pytest
 
 from myxtts.audio.mel import mel_numpy
-from myxtts.cli import main
 from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import GriffinLimGraph
-from myxtts.export.piper import export_piper, export_sherpa, symbol_ids
+from myxtts.export.piper import export_piper, symbol_ids
+from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
-from myxtts.synthesis.sessions import Session
 from myxtts.synthesis.voice import Voice
 from tests.synthesis.tiny_voice import MEL, describe, write_voice
 
@@ -89,34 +88,6 @@ def test_the_settings_next_to_a_piper_voice_name_its_symbols_and_speakers(voices
     assert ids["_"] == 1
     assert len(set(ids.values())) == len(ids)
     assert {"^", "$", "a", " ", "."} <= ids.keys()
-
-
-def test_a_voice_of_letters_tells_sherpa_to_send_characters(voices, tmp_path):
-    folder = export_sherpa(voices[0], tmp_path / "voice")
-    assert sorted(path.name for path in folder.iterdir()) == ["model.onnx", "tokens.txt"]
-    metadata = {each.key: each.value for each in onnx.load(folder / "model.onnx").metadata_props}
-    assert metadata["frontend"] == "characters"
-    assert metadata["comment"] == "piper"
-    assert metadata["sample_rate"] == "8000"
-    lines = (folder / "tokens.txt").read_text().splitlines()
-    assert [line for line in lines if " " not in line] == ["2"]  # the space itself
-    assert len(lines) == len(symbol_ids(describe()))
-
-
-def test_a_voice_of_phonemes_needs_the_words_of_its_lexicon(tmp_path, capsys):
-    pytest.importorskip("phonemizer")
-    from myxtts.synthesis.voice_folder import bundled_voice
-
-    words = ["export", str(bundled_voice()), str(tmp_path / "out"), "--format", "sherpa"]
-    assert main(words) == 2
-    assert "--words FILE" in capsys.readouterr().err
-    (tmp_path / "words.txt").write_text("Hello\nhello\n\nthank you\nthere\n")
-    assert main([*words, "--words", str(tmp_path / "words.txt")]) == 0
-    lexicon = (tmp_path / "out" / "lexicon.txt").read_text().splitlines()
-    assert [line.split()[0] for line in lexicon] == ["hello", "there"]
-    assert (tmp_path / "out" / "LICENSE").is_file()
-    assert main([*words, "--words", str(tmp_path / "words.txt")]) == 2
-    assert "exists, so it is not replaced" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("hop_length", [64, 60])

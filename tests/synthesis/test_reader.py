@@ -75,3 +75,29 @@ def test_a_book_is_not_read_before_its_first_sentence():
     tokenizer = Counting()
     next(Reader(tokenizer, 180).read(parse_markup("One more sentence. " * 100), "en", 0.3, seed=0))
     assert tokenizer.calls <= 2
+
+
+def test_marks_have_a_place_among_the_symbols_and_do_not_break_a_sentence():
+    text = """<speak><mark name="a"/>One <mark name="b"/>two, <mark name="c"/><break time="1s"/>three. <mark name="d"/><mark/>
+    <s>Four</s><mark name="e"/></speak>"""
+    symbols = READER.tokenizer.symbols.symbols
+    pieces = list(READER.read(parse_markup(text), "en", 0.3, seed=0))
+    found = [("".join(symbols[each] for each in piece.ids), piece.marks) for piece in pieces]
+    assert found == [
+        ("one two,", ((0, "a"), (3, "b"), (8, "c"))),
+        ("three.", ()),
+        ("four", ((0, "d"), (4, "e"))),
+    ]
+
+
+def test_marks_of_a_long_sentence_are_in_the_piece_that_they_belong_to():
+    words = " ".join(["word"] * 60)
+    text = f'<speak>{words} <mark name="middle"/>{words} <mark name="end"/></speak>'
+    reader = Reader(READER.tokenizer, 2000)
+    pieces = list(reader.read(parse_markup(text), "en", 0.3, seed=0))
+    assert len(pieces) > 1
+    before, places = 0, {}
+    for piece in pieces:
+        places |= {name: before + at for at, name in piece.marks}
+        before += len(piece.ids)
+    assert places == {"middle": len(words), "end": before}

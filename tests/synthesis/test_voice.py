@@ -78,7 +78,7 @@ def test_many_texts_at_once_sound_like_each_on_its_own(voice):
 
 
 def test_a_piece_that_is_decoded_in_parts_has_the_frames_of_the_whole(voice):
-    ids = voice._tokenizer.encode("hello there, this is it", "en").ids
+    ids = voice.tokenizer.encode("hello there, this is it", "en").ids
     piece = Piece("", ids, Counter(), seed=5, position=0, pause_seconds=0.0)
     sampling = voice.sampling(SpeechOptions())
     encoded = voice.engine.encode(ids, sampling)

@@ -1,7 +1,9 @@
 """Our own G2P with the bundled models."""
 
+import io
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -147,3 +149,29 @@ def test_exactly_one_vowel_has_the_primary_stress():
 @pytest.mark.parametrize(("noun", "plural"), [("kˈæt", "kˈæts"), ("dˈɔɡ", "dˈɔɡz"), ("hˈɔɹs", "hˈɔɹsɪz")])
 def test_the_ending_s_follows_the_last_sound(noun, plural):
     assert with_plural(noun) == plural
+
+
+def huge_shape(archive):
+    with archive.open("lexicon.npy", "w") as file:
+        header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999,), }"
+        file.write(b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n")
+
+
+def many_bytes(archive):
+    with archive.open("lexicon.npy", "w", force_zip64=True) as file:
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+
+
+def python_object(archive):
+    content = io.BytesIO()
+    np.lib.format.write_array(content, np.array([{}], object), allow_pickle=True)
+    archive.writestr("lexicon.npy", content.getvalue())
+
+
+@pytest.mark.parametrize("write", [huge_shape, many_bytes, python_object, lambda archive: None])
+def test_a_hostile_model_is_refused_before_its_arrays_are_read(tmp_path, write):
+    with zipfile.ZipFile(tmp_path / "en.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        write(archive)
+    with pytest.raises(TextError, match="not a pronunciation model"):
+        load_model(tmp_path / "en.npz")

@@ -1,0 +1,100 @@
+"""Voices for sherpa-onnx: Matcha type with a lexicon for phonemes, characters for letters."""
+
+import numpy as np
+import onnx
+import pytest
+
+from myxtts.cli import main
+from myxtts.export.piper import symbol_ids
+from myxtts.export.sherpa import STRING_PATH, export_sherpa
+from myxtts.export.whole_voice import frequent_words
+from myxtts.synthesis.engine import Session
+from myxtts.synthesis.voice import Voice
+from tests.export.test_piper import expected
+from tests.export.test_voice_writer import phoneme_voice
+from tests.synthesis.tiny_voice import describe, write_voice
+
+
+def metadata_of(path):
+    return {each.key: each.value for each in onnx.load(path).metadata_props}
+
+
+def test_a_voice_of_letters_tells_sherpa_to_send_characters(tmp_path):
+    voice = write_voice(tmp_path / "letters")
+    folder = export_sherpa(voice, tmp_path / "voice")
+    assert sorted(path.name for path in folder.iterdir()) == ["model.onnx", "tokens.txt"]
+    metadata = metadata_of(folder / "model.onnx")
+    assert metadata["frontend"] == "characters"
+    assert metadata["comment"] == "piper"
+    assert metadata["sample_rate"] == "8000"
+    lines = (folder / "tokens.txt").read_text().splitlines()
+    assert [line for line in lines if " " not in line] == ["2"]  # the space itself
+    assert len(lines) == len(symbol_ids(describe()))
+
+
+@pytest.fixture
+def phonemes(tmp_path):
+    return phoneme_voice(tmp_path / "phonemes")
+
+
+def test_a_voice_of_phonemes_is_a_matcha_model_with_its_vocoder_inside(phonemes, tmp_path):
+    folder = export_sherpa(phonemes, tmp_path / "out", words=["Hello", "hello", "", "oh hello", "oh"])
+    model = onnx.load(folder / "model.onnx")
+    assert [each.name for each in model.graph.input] == ["x", "x_length", "noise_scale", "length_scale"]
+    assert [each.name for each in model.graph.output] == ["audio_output"]
+    metadata = metadata_of(folder / "model.onnx")
+    assert {name: metadata[name] for name in ("use_eos_bos", "pad_id", "n_speakers", "has_espeak")} == {
+        "use_eos_bos": "0", "pad_id": "1", "n_speakers": "1", "has_espeak": "1"
+    }  # fmt: skip
+    lexicon = (folder / "lexicon.txt").read_text()
+    assert lexicon == STRING_PATH + "hello h ɪ\noh ˈ o ʊ\n"
+    tokens = dict(
+        line.rsplit(" ", 1) if " " in line else (" ", line) for line in (folder / "tokens.txt").read_text().splitlines()
+    )
+    assert {"^", "$", " ", "xx", "h"} <= tokens.keys()
+    assert len(set(tokens.values())) == len(tokens)
+
+
+def test_matcha_says_what_our_engine_says_with_a_boundary_after_each_pause(phonemes, tmp_path):
+    folder = export_sherpa(phonemes, tmp_path / "out", words=["oh"])
+    voice = Voice.load(phonemes)
+    ids = voice.tokenizer.encode("oh, hello.", "en").ids
+    comma, boundary = (voice.tokenizer.symbols.id_of[symbol] for symbol in ", ")
+    sent = [each for place, each in enumerate(ids) if not (each == boundary and ids[place - 1] == comma)]
+    assert len(sent) == len(ids) - 1
+    with_blanks = [1, *(each for symbol in sent for each in (symbol, 1))]
+    inputs = {
+        "x": np.array([with_blanks]),
+        "x_length": np.array([len(with_blanks)]),
+        "noise_scale": np.zeros(1, np.float32),
+        "length_scale": np.ones(1, np.float32),
+    }
+    (found,) = Session(onnx.load(folder / "model.onnx")).run(("audio_output",), inputs)
+    samples, _ = expected(voice, ids)
+    assert found.shape == (1, len(samples))
+    assert np.sqrt(np.mean((found[0] - np.clip(samples, -1, 1)) ** 2)) < 1e-3
+
+
+def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys, monkeypatch):
+    assert len(frequent_words("en")) > 100_000
+    assert frequent_words("de") == []
+    monkeypatch.setattr("myxtts.export.sherpa.frequent_words", lambda language: {"en": ["hello"]}.get(language, []))
+    words = ["export", str(phonemes), str(tmp_path / "out"), "--format", "sherpa"]
+    assert main(words) == 0
+    assert (tmp_path / "out" / "lexicon.txt").read_text() == STRING_PATH + "hello h ɪ\n"
+    assert main(words) == 2
+    assert "exists, so it is not replaced" in capsys.readouterr().err
+    monkeypatch.setattr("myxtts.export.sherpa.frequent_words", lambda language: [])
+    words[2] = str(tmp_path / "other")
+    assert main(words) == 2
+    assert "--words FILE" in capsys.readouterr().err
+
+
+def test_words_that_are_not_utf8_and_words_for_letters_are_refused(tmp_path, phonemes, capsys):
+    (tmp_path / "words.txt").write_bytes(b"caf\xe9\n")
+    given = ["--format", "sherpa", "--words", str(tmp_path / "words.txt")]
+    assert main(["export", str(phonemes), str(tmp_path / "out"), *given]) == 2
+    assert "not UTF-8 text (byte 3)" in capsys.readouterr().err
+    (tmp_path / "words.txt").write_bytes(b"hello\n")
+    assert main(["export", str(write_voice(tmp_path / "letters")), str(tmp_path / "out"), *given]) == 2
+    assert "needs no lexicon" in capsys.readouterr().err
