@@ -14,6 +14,9 @@ _TENS = "_ _ بیست سی چهل پنجاه شصت هفتاد هشتاد نود
 _HUNDREDS = "_ صد دویست سیصد چهارصد پانصد ششصد هفتصد هشتصد نهصد".split()
 _SCALES = ["", "هزار", "میلیون", "میلیارد", "تریلیون"]
 _AND = " و "
+_ROUND_WORDS = frozenset([*_TENS, *_HUNDREDS, *_SCALES]) - {"", "_"}
+_UNIT_WORDS = frozenset(unit.replace("\u064f", "") for unit in _UNITS)
+_ORDINAL_WORDS = frozenset({f"{word}م" for word in _UNIT_WORDS | _ROUND_WORDS} | {"سوم", f"سی{ZWNJ}ام"})
 
 
 def number_in_words(number: int) -> str:
@@ -32,6 +35,21 @@ def number_in_words(number: int) -> str:
             parts.append(_SCALES[scale] if is_plain_thousand else f"{number_in_words(group)} {_SCALES[scale]}".strip())
         scale += 1
     return _AND.join(reversed(parts))
+
+
+def is_inside_number(before: str, after: str, second: str) -> bool:
+    """Whether «و» joins the parts of one number and is read o: بیست و سه، دو و نیم، ده و سی دقیقه. Words without diacritics.
+
+    Args:
+        before, after, second: the word before «و» and the two words after it.
+    """
+    if before not in _UNIT_WORDS | _ROUND_WORDS:
+        return False
+    if after in ("نیم", "ربع"):
+        return True
+    if second in ("دقیقه", "ثانیه"):
+        return after in _UNIT_WORDS | _ROUND_WORDS
+    return before in _ROUND_WORDS and after in _UNIT_WORDS | _ROUND_WORDS | _ORDINAL_WORDS
 
 
 def ordinal_in_words(number: int) -> str:

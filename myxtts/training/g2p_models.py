@@ -42,7 +42,11 @@ ENGLISH_SETTINGS = TaggerSettings(
 ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
 """Examples of a source that are drawn in an epoch; of other sources all."""
-_GOLD_REPEATS = 2
+_GOLD_REPEATS, _MISREAD_REPEATS = 2, 2
+_MISREAD_EVERY = 2
+"""Epochs after which misread words are searched again; reading all words takes half as long as an epoch."""
+_FURTHER_LEARNING_RATE = 1e-3
+"""For a tagger that was trained before."""
 EZAFE_WEIGHT, EZAFE_THRESHOLD = 3.0, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
 _USUAL_SENTENCES = 12
@@ -69,6 +73,7 @@ class PersianExamples:
     classes: dict[str, str]
     allowed: dict[str, set[str]]
     lexicon: dict[str, str]
+    adverbs: list[Line]
     homograph_readings: dict[str, list[Reading]]
 
 
@@ -102,31 +107,45 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
         listed_words=g2p_persian.word_examples(reader.read_many(sorted(set(classes) - seen))),
         classes=classes,
         allowed=dict(allowed),
-        lexicon=g2p_persian.build_lexicon(reader, [*raw, *(sentence.text for sentence in sentences)]),
+        lexicon=g2p_persian.build_lexicon(reader),
+        adverbs=g2p_persian.marked_adverbs([*raw, *(sentence.text for sentence in sentences)]),
         homograph_readings=g2p_persian.build_homograph_readings(homographs, reader),
     )
 
 
-def train_persian(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
-    """The whole Persian model."""
+def train_persian(
+    folder: Path, settings: TaggerSettings, report: Report, start: LetterTagger | None = None
+) -> G2PModel:
+    """The whole Persian model; the tagger is trained from `start` or from random weights."""
     examples = prepare_persian(folder, report)
     ezafe = train_persian_ezafe(examples)
-    tagger = train_persian_tagger(examples, ezafe, settings, report)
-    lexicon = exceptions_to(tagger, [*examples.words, *examples.listed_words]) | examples.lexicon
+    tagger = train_persian_tagger(examples, ezafe, settings, report, start)
+    lexicon = adverb_readings(tagger, examples.adverbs) | examples.lexicon
     lexicon = {word: phonemes for word, phonemes in lexicon.items() if word not in examples.homograph_readings}
     return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
 
 
-def exceptions_to(tagger: LetterTagger, words: Iterable[Example]) -> dict[str, str]:
-    """word → phonemes, for the words that the tagger reads otherwise than it was taught."""
-    exceptions = {}
-    for example in words:
-        letters = example.line.letters
-        scores, _ = tagger.run(tagger.encode(letters))
-        taught = "".join(chunk or "" for chunk in example.chunks)
-        if taught != "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1)):
-            exceptions[letters] = taught
-    return exceptions
+def adverb_readings(tagger: LetterTagger, adverbs: Iterable[Line]) -> dict[str, str]:
+    """The tagger's readings of marked adverbs, for the same adverbs written without the mark."""
+    readings = {}
+    for line in adverbs:
+        phonemes = _read_alone(tagger, line)
+        readings[line.letters] = phonemes if phonemes.endswith("æn") else phonemes.rstrip("ɑæ") + "æn"
+    return readings
+
+
+def misread_words(tagger: LetterTagger, words: Iterable[Example]) -> list[int]:
+    """Indices of the words that the tagger reads otherwise than their label says."""
+    return [
+        index
+        for index, word in enumerate(words)
+        if _read_alone(tagger, word.line) != "".join(chunk or "" for chunk in word.chunks)
+    ]
+
+
+def _read_alone(tagger: LetterTagger, line: Line) -> str:
+    scores, _ = tagger.run(tagger.encode(line.letters), mark_array(line))
+    return "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1))
 
 
 def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
@@ -173,12 +192,21 @@ def train_persian_tagger(
     ezafe: EzafeModel,
     settings: TaggerSettings,
     report: Report,
-    weights: Mapping[str, np.ndarray] | None = None,
+    start: LetterTagger | None = None,
 ) -> LetterTagger:
-    """The tagger, trained from `weights` or from random ones."""
-    tags = sorted(set().union(*examples.allowed.values()) | {""})
-    if weights is None:
-        weights = initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
+    """The tagger, trained from `start` or from random weights.
+
+    After each epoch the words that it still misreads are found; the next epoch repeats them.
+    """
+    tags = list(start.tags) if start else sorted(set().union(*examples.allowed.values()) | {""})
+    if start is not None:
+        settings = replace(
+            settings,
+            channels=len(start.weights["norm_out"]),
+            dilations=start.dilations,
+            learning_rate=_FURTHER_LEARNING_RATE,
+        )
+    weights = start.weights if start else initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
     report("Labeling the ezafe of the raw sentences.")
     labeled = replace(
         examples,
@@ -186,10 +214,20 @@ def train_persian_tagger(
         rewritten=[with_likely_ezafe(ezafe, example) for example in examples.rewritten],
         homographs=[with_likely_ezafe(ezafe, example) for example in examples.homographs],
     )
-    report("Training the letter tagger.")
-    weights = train_tagger(_epochs_of(labeled, tags), weights, settings, report)
     extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
-    return build_tagger(ALPHABET, tags, examples.allowed, weights, settings, extra)
+    allowed = {letter: chunks & set(tags) for letter, chunks in examples.allowed.items()}
+    epochs = _PersianEpochs(labeled, tags)
+
+    def find_misread(weights: Mapping[str, np.ndarray]) -> None:
+        if epochs.count % _MISREAD_EVERY == 0:
+            epochs.find_misread(build_tagger(ALPHABET, tags, allowed, weights, settings, extra))
+            report(f"{len(epochs.misread):,} words are misread.")
+
+    if start is not None:
+        find_misread(start.weights)
+    report("Training the letter tagger.")
+    weights = train_tagger(epochs.draw, weights, settings, report, find_misread)
+    return build_tagger(ALPHABET, tags, allowed, weights, settings, extra)
 
 
 def mark_array(line: Line) -> np.ndarray:
@@ -197,22 +235,32 @@ def mark_array(line: Line) -> np.ndarray:
     return (np.array(line.marks, np.int64)[:, None] >> np.arange(len(MARKS))) & 1 == 1
 
 
-def _epochs_of(examples: PersianExamples, tags: Sequence[str]) -> Callable[[np.random.Generator], list[Labeled]]:
-    tag_of = {tag: index for index, tag in enumerate(tags)}
-    mark_of = np.array([_mark_of(tag) for tag in tags])
-    sources = {
-        name: [_labeled(example, tag_of) for example in getattr(examples, name)]
-        for name in ("gold", "raw", "rewritten", "homographs", "words", "listed_words")
-    }
+class _PersianEpochs:
+    """Draws the examples of each epoch."""
 
-    def draw(generator: np.random.Generator) -> list[Labeled]:
-        drawn = list(sources["gold"]) * (_GOLD_REPEATS - 1)
-        for name, members in sources.items():
+    def __init__(self, examples: PersianExamples, tags: Sequence[str]):
+        tag_of = {tag: index for index, tag in enumerate(tags)}
+        self._mark_of = np.array([_mark_of(tag) for tag in tags])
+        self._sources = {
+            name: [_labeled(example, tag_of) for example in getattr(examples, name)]
+            for name in ("gold", "raw", "rewritten", "homographs", "words", "listed_words")
+        }
+        self._words = [*examples.words, *examples.listed_words]
+        self.misread: list[int] = []
+        self.count = 0
+
+    def find_misread(self, tagger: LetterTagger) -> None:
+        self.misread = misread_words(tagger, self._words)
+
+    def draw(self, generator: np.random.Generator) -> list[Labeled]:
+        self.count += 1
+        drawn = list(self._sources["gold"]) * (_GOLD_REPEATS - 1)
+        for name, members in self._sources.items():
             order = generator.permutation(len(members))[: _PER_EPOCH.get(name)]
             drawn += [members[index] for index in order]
-        return [_with_random_marks(each, mark_of, generator) for each in drawn]
-
-    return draw
+        words = [*self._sources["words"], *self._sources["listed_words"]]
+        drawn += [words[index] for index in self.misread] * _MISREAD_REPEATS
+        return [_with_random_marks(each, self._mark_of, generator) for each in drawn]
 
 
 def _labeled(example: Example, tag_of: Mapping[str, int]) -> Labeled:
@@ -222,7 +270,7 @@ def _labeled(example: Example, tag_of: Mapping[str, int]) -> Labeled:
         ends[word.end - 1] = label
     return Labeled(
         rows=np.array([ALPHABET.index(letter) + 1 for letter in line.letters], np.int32),
-        tags=np.array([IGNORED if chunk is None else tag_of[chunk] for chunk in example.chunks], np.int32),
+        tags=np.array([tag_of.get(chunk, IGNORED) for chunk in example.chunks], np.int32),
         ends=ends,
         marks=mark_array(line),
     )

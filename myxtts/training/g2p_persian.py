@@ -422,16 +422,22 @@ def label_homographs(homographs: dict[str, dict[str, list[str]]], reader: WordRe
 
 _FUNCTION_WORDS = {"و": "væ", "به": "be", "برای": "bærɑje"}
 """Words at whose borders the alignment of sentences is unreliable."""
+_IRREGULAR_WORDS = dict(
+    pair.split(":")
+    for pair in (
+        "حتی:hættɑ الله:ællɑh عبدالله:æbdollɑh عیسی:isɑ موسی:musɑ یحیی:jæhjɑ مصطفی:mostæfɑ مرتضی:mortezɑ کبری:kobrɑ صغری:soɡrɑ "
+        "طه:tɑhɑ رحمن:ræhmɑn اسحق:eshɑq لکن:lɑken هذا:hɑzɑ بالاخره:belæxære تمبر:tæmr متوجه:motevæʤʤe شجاعت:ʃoʤɑʔæt "
+        "انشاءالله:enʃɑllɑh ماشاءالله:mɑʃɑllɑh حضار:hozzɑr مطمئن:motmæʔen منتظر:montæzer محبت:mohæbbæt"
+    ).split()
+)
+"""Words that are not read as they are written, or whose chunks FarsDat does not have."""
 _TANVIN = "\u064b"
-_IRREGULAR_FREQUENT = 20
-"""Words that occur as often in the raw sentences and are not read as they are written (حتی) belong into the lexicon."""
 
 
-def build_lexicon(reader: WordReader, raw: Sequence[str]) -> dict[str, str]:
-    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, adverbs in ‑an, irregular words.
+def build_lexicon(reader: WordReader) -> dict[str, str]:
+    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, irregular words.
 
-    Args:
-        raw: sentences; adverbs that some of them write with the mark (معمولاً) are also read without it (معمولا).
+    espeak-ng's readings are labels for training and are not copied here.
     """
     lexicon = {}
     for word, listed in reader.ipa_dict.items():
@@ -448,22 +454,16 @@ def build_lexicon(reader: WordReader, raw: Sequence[str]) -> dict[str, str]:
     for word, spoken in lexicon.items():
         if word.endswith(("ای", "وی")) and spoken.endswith("je"):
             lexicon[word] = spoken[:-1]
-    marked = sorted({word for sentence in raw for word in sentence.split() if word.endswith("ا" + _TANVIN)})
-    for word, spoken in zip(marked, espeak.phonemize(marked, "fa"), strict=True):
-        reading = _espeak_reading(spoken)
-        if reading.endswith("æn"):
-            lexicon[read_line(word).letters] = reading
-    counts = Counter(word for sentence in raw for word in sentence.split())
-    frequent = sorted(
-        word
-        for word, count in counts.items()
-        if count >= _IRREGULAR_FREQUENT and word not in lexicon and word not in reader.homographs and word.isalpha()
-    )
-    for word, spoken in zip(frequent, espeak.phonemize(frequent, "fa"), strict=True):
-        reading = _espeak_reading(spoken)
-        if word not in reader.gold and reading and reader.align(word, reading) is None:
-            lexicon[word] = reading
-    return lexicon | _FUNCTION_WORDS
+    return lexicon | _FUNCTION_WORDS | _IRREGULAR_WORDS
+
+
+def marked_adverbs(raw: Iterable[str]) -> list[Line]:
+    """Adverbs in ‑an that some sentence writes with the mark (معمولاً); many people write them without it (معمولا)."""
+    return [
+        read_line(word)
+        for word in sorted({each for row in raw for each in row.split()})
+        if word.endswith("ا" + _TANVIN)
+    ]
 
 
 def build_homograph_readings(

@@ -66,6 +66,21 @@ def test_persian_punctuation_ends_a_phrase():
     assert plain(read("کتاب، من!", "fa")) == "ketɑb, mæn!"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("بیست و سه", "bist o se"),
+        ("صد و بیست و پنجم", "sæd o bist o pænʤom"),
+        ("دو و نیم", "do o nim"),
+        ("دو و سه", "do væ se"),
+        ("من و تو", "mæn væ to"),
+        ("بیست، و سه", "bist, væ se"),
+    ],
+)
+def test_persian_and_inside_a_number_is_o(text, expected):
+    assert plain(read(text, "fa")).replace("dʒ", "ʤ") == expected
+
+
 def test_persian_stress_is_before_the_ezafe_and_on_the_prefix_of_verbs():
     assert read("کتاب من", "fa").startswith("ketˈɑbe")
     assert read("می\u200cروم", "fa").startswith("mˈi")
