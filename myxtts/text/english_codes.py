@@ -7,10 +7,19 @@ import re
 from myxtts.text import english_numbers as say
 from myxtts.text.rules import DIGITS, Rule, rule
 
+_STATES = (
+    "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|PA|RI|S[CD]|T[NX]|UT|V[AT]|W[AIVY]"
+)
+
 
 def _digit_groups(match: re.Match[str]) -> str:
     plus = "plus " if match[0].startswith("+") else ""
     return plus + ", ".join(map(say.digits, re.findall(r"\d+", match[0])))
+
+
+def _read_iban(match: re.Match[str]) -> str:
+    """Letters stay, digits are read one by one."""
+    return re.sub(r"\d+", lambda part: f" {say.digits(part[0])} ", match[0])
 
 
 def _read_aircraft(match: re.Match[str]) -> str:
@@ -60,6 +69,20 @@ RULES: tuple[Rule, ...] = (
         r"(?<![\w.,/-])(\d{5})-(\d{4})(?![\w/-]|[.,]\d)",
         _digit_groups,
         {"10001-2345": "one zero zero zero one, two three four five"},
+        DIGITS,
+    ),
+    rule(
+        "postal code after a state",
+        rf"\b((?:{_STATES}) )(\d{{5}})(?![\w/-]|[.,]\d)",
+        lambda match: match[1] + say.digits(match[2]),
+        {"Beverly Hills, CA 90210": "Beverly Hills, CA nine zero two one zero"},
+        DIGITS,
+    ),
+    rule(
+        "bank account number",
+        r"\b([A-Z]{2})(\d\d)((?: [A-Z0-9]{4}){3,7}(?: [A-Z0-9]{1,3})?)\b",
+        _read_iban,
+        {"GB29 NWBK 6016 1331": "GB two nine NWBK six zero one six one three three one"},
         DIGITS,
     ),
     rule(

@@ -165,6 +165,13 @@ RULES: tuple[Rule, ...] = (
         "/",
     ),
     rule(
+        "month and year in digits",
+        r"(?<![\d/.,-])(1[0-2]|0?[1-9])/(1[34]\d\d|20\d\d)(?![\d/-]|[.,]\d)",
+        lambda match: _date(match[0], match[2], match[1], None),
+        {"۱۲/۱۴۰۵": "اسفندِ هزار و چهارصد و پنج"},
+        "/",
+    ),
+    rule(
         "days of one month",
         rf"(?<![\d/.,:-])(\d{{1,2}})( تا | و | ?- ?)(\d{{1,2}})(?= (?:ماه )?{_MONTH})",
         _read_days,

@@ -49,7 +49,14 @@ WEB_RULES: tuple[Rule, ...] = (
     ),
     rule("sharp", r"(?<!\w)([A-G])#(?!\w)", r"\1 شارپ", {"C#": "C شارپ"}, "#"),
     rule("plus plus", r"(?<!\w)([A-Z])\+\+(?!\w)", r"\1 پلاس پلاس", {"C++": "C پلاس پلاس"}, "+"),
-    rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"@ali": "اَت‌ساین ali"}, "@"),
+    rule(
+        "mention",
+        r"(?<![\w.@])@(\w+)",
+        lambda match: f" اَت{ZWNJ}ساین {match[1].replace('_', ' آندرلاین ')}",
+        {"@iran_news": "اَت‌ساین iran آندرلاین news"},
+        "@",
+    ),
+    rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"علی @ خانه": "علی اَت‌ساین خانه"}, "@"),
     rule(
         "letters joined by an ampersand",
         r"(?<![\w&])([A-Z]{1,3})&([A-Z]{1,3})(?![\w&])",
