@@ -1,8 +1,8 @@
 """Scores of the normalizers and of sentence splitting against cases (`tests/text/cases/*.tsv`, `tests/text/sentences/*.txt`).
 
-A table of the normalizers has one case per line: category, written text, expected reading, then any number of accepted variants, separated by
-tabs, without quoting. The first line is a header. Both readings are folded before they are compared, so that a case does
-not depend on punctuation or on the choice between "p.m." and "pm".
+A table of the normalizers has one case per line: category, written text, expected reading, then any number of accepted
+variants, separated by tabs, without quoting. The first line is a header. Both readings are folded before they are compared, so
+that a case does not depend on punctuation or on the choice between "p.m." and "pm".
 """
 
 from __future__ import annotations

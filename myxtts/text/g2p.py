@@ -21,7 +21,7 @@ from myxtts.text.g2p_persian import PersianG2P
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
-from myxtts.text.phonemes import READABLE_SIGNS, is_foreign
+from myxtts.text.scripts import READABLE_SIGNS, is_foreign
 
 MODEL_FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
 LANGUAGES = ("en", "fa")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.ezafe import EzafeModel
-from myxtts.text.homographs import HomographModel
+from myxtts.text.context_models import EzafeModel, HomographModel
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import (

@@ -6,6 +6,10 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import (
+    CURRENCIES,
+    CURRENCY_CODES,
+    FRACTION_SIGNS,
+    UNITS,
     ZWNJ,
     digits_in_words,
     fraction_in_words,
@@ -15,7 +19,6 @@ from myxtts.text.persian_numbers import (
     with_ezafe,
     written_in_words,
 )  # fmt: skip
-from myxtts.text.persian_units import CURRENCIES, CURRENCY_CODES, FRACTION_SIGNS, UNITS
 from myxtts.text.rules import DIGITS, Rule, alternatives, rule
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words
-from myxtts.text.roman import roman_value
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule
 
 _HONORIFICS = {
     "ع": f"علیه{ZWNJ}السلام", "ص": f"صلی{ZWNJ}الله علیه و آله", "س": f"سلام{ZWNJ}الله علیها",

@@ -20,7 +20,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from myxtts.errors import TextError
-from myxtts.text.homographs import Reading
+from myxtts.text.context_models import Reading
 from myxtts.training.g2p_alignment import Aligner
 from myxtts.training.g2p_homographs import HomographExample
 

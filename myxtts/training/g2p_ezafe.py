@@ -1,4 +1,4 @@
-"""Training of the log-linear ezafe model (`myxtts.text.ezafe`)."""
+"""Training of the log-linear ezafe model (`myxtts.text.context_models`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from myxtts.text.ezafe import TABLE_SIZE, EzafeModel, ezafe_slots
+from myxtts.text.context_models import EZAFE_TABLE_SIZE, EzafeModel, ezafe_slots
 from myxtts.training.g2p_persian import UNKNOWN, Example
 
 _EPOCHS = 6
@@ -40,7 +40,7 @@ def train_ezafe(
                     loss_weights.append(loss_weight)
     touched, wanted, importance = np.array(slots), np.array(labels, float), np.array(loss_weights)
     generator = np.random.default_rng(seed)
-    weights, squares, total = np.zeros(TABLE_SIZE), np.full(TABLE_SIZE, 1e-2), np.zeros(TABLE_SIZE)
+    weights, squares, total = np.zeros(EZAFE_TABLE_SIZE), np.full(EZAFE_TABLE_SIZE, 1e-2), np.zeros(EZAFE_TABLE_SIZE)
     for _ in range(_EPOCHS):
         order = generator.permutation(len(touched))
         for start in range(0, len(order), _BATCH):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.homographs import TABLE_SIZE, HomographModel, Reading, context_features, slots_of
+from myxtts.text.context_models import HOMOGRAPH_TABLE_SIZE, HomographModel, Reading, context_features, slots_of
 
 _EPOCHS = 12
 _LEARNING_RATE = 0.3
@@ -35,8 +35,8 @@ def train_homographs(
         features = context_features(example.words, example.index)
         slots = np.stack([_padded(slots_of(features, word, reading), 2 * len(features)) for reading in readings[word]])
         prepared.append((slots, example.reading))
-    weights = np.zeros(TABLE_SIZE + 1, np.float64)  # the last place is padding and stays zero
-    squares = np.full(TABLE_SIZE + 1, 1e-2)
+    weights = np.zeros(HOMOGRAPH_TABLE_SIZE + 1, np.float64)  # the last place is padding and stays zero
+    squares = np.full(HOMOGRAPH_TABLE_SIZE + 1, 1e-2)
     for _ in range(_EPOCHS):
         for position in generator.permutation(len(prepared)):
             slots, right = prepared[position]
@@ -53,4 +53,4 @@ def train_homographs(
 
 
 def _padded(slots: np.ndarray, size: int) -> np.ndarray:
-    return np.concatenate([slots, np.full(size - len(slots), TABLE_SIZE, np.int64)])
+    return np.concatenate([slots, np.full(size - len(slots), HOMOGRAPH_TABLE_SIZE, np.int64)])

@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import TextError
-from myxtts.text.ezafe import EzafeModel
+from myxtts.text.context_models import EzafeModel, HomographModel, Reading
 from myxtts.text.g2p_files import G2PModel
 from myxtts.text.g2p_persian import words_and_pauses
-from myxtts.text.homographs import HomographModel, Reading
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, read_line
 from myxtts.training import g2p_english, g2p_persian

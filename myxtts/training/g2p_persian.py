@@ -25,7 +25,7 @@ from pathlib import Path
 
 from myxtts.errors import TextError
 from myxtts.text import phonemes as espeak
-from myxtts.text.homographs import Reading as HomographReading
+from myxtts.text.context_models import Reading as HomographReading
 from myxtts.text.inventory import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian import ZWNJ

@@ -1,6 +1,6 @@
 """Homographs by context."""
 
-from myxtts.text.homographs import Reading
+from myxtts.text.context_models import Reading
 from myxtts.training.g2p_homographs import HomographExample, train_homographs
 
 READINGS = {
