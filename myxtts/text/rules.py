@@ -100,32 +100,7 @@ def read_address(address: str, names: Mapping[str, str], *, is_scheme_read: bool
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _NUMERAL = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _OTHER_ABBREVIATIONS = frozenset(
-    [
-        "CD",
-        "DC",
-        "MD",
-        "MC",
-        "MM",
-        "CC",
-        "CM",
-        "DM",
-        "XL",
-        "XXL",
-        "XXXL",
-        "DL",
-        "CV",
-        "MI",
-        "LL",
-        "ML",
-        "DI",
-        "LI",
-        "MIX",
-        "DIV",
-        "CI",
-        "CL",
-        "CCD",
-        "LCD",
-    ]
+    "CD DC MD MC MM CC CM DM XL XXL XXXL DL CV MI LL ML DI LI MIX DIV CI CL CCD LCD".split()
 )
 ROMAN_PATTERN = r"[IVXLCDM]{1,12}"
 

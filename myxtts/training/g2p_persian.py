@@ -26,7 +26,7 @@ from pathlib import Path
 from myxtts.errors import TextError
 from myxtts.text import phonemes as espeak
 from myxtts.text.context_models import Reading as HomographReading
-from myxtts.text.inventory import from_espeak
+from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line

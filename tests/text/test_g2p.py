@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from myxtts.errors import TextError
 from myxtts.text import g2p
+from myxtts.text.g2p import INVENTORY
 from myxtts.text.g2p_english import one_primary_stress, with_plural
 from myxtts.text.g2p_files import load_model, save_model
-from myxtts.text.inventory import INVENTORY
 from myxtts.text.lexicon import Lexicon
 
 PAUSES = set(",.?!;:—… ")
