@@ -162,3 +162,9 @@ def test_exactly_one_vowel_has_the_primary_stress():
 @pytest.mark.parametrize(("noun", "plural"), [("kˈæt", "kˈæts"), ("dˈɔɡ", "dˈɔɡz"), ("hˈɔɹs", "hˈɔɹsɪz")])
 def test_the_ending_s_follows_the_last_sound(noun, plural):
     assert with_plural(noun) == plural
+
+
+def test_the_licenses_of_the_lexicons_are_distributed():
+    notice = (g2p.MODEL_FOLDER / "NOTICE.md").read_text(encoding="utf-8")
+    assert "Carnegie Mellon University" in notice
+    assert "dohliam" in notice
