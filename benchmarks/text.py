@@ -23,14 +23,14 @@ from myxtts.text.cases import misplaced_sentences, score_cases
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.training import g2p_english
-from myxtts.training.g2p_persian import GoldSentence, read_gold
+from myxtts.training.g2p_persian_sources import GoldSentence, read_gold
 
 CASES = Path(__file__).parents[1] / "tests" / "text" / "cases"
 _PAIRS = ("tʃ", "dʒ", "aʊ", "aɪ", "eɪ", "oʊ", "ɔɪ")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="How well our G2P reads Persian and English, next to espeak-ng.")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--english-data", type=Path)
     parser.add_argument("--json", type=Path, required=True)

@@ -38,18 +38,18 @@ def run_g2p(arguments: argparse.Namespace) -> int:
     if not arguments.data.is_dir():
         raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
     from myxtts.text.g2p_files import load_model, save_model
-    from myxtts.training import g2p_models
+    from myxtts.training import g2p_english, g2p_persian
 
     is_persian = arguments.language == "fa"
-    settings = g2p_models.PERSIAN_SETTINGS if is_persian else g2p_models.ENGLISH_SETTINGS
+    settings = g2p_persian.PERSIAN_SETTINGS if is_persian else g2p_english.ENGLISH_SETTINGS
     settings = replace(settings, epochs=arguments.epochs or settings.epochs)
     if is_persian:
         start = load_model(arguments.init_from).tagger if arguments.init_from else None
-        model = g2p_models.train_persian(arguments.data, settings, _report, start)
+        model = g2p_persian.train_persian(arguments.data, settings, _report, start)
     elif arguments.init_from:
         raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
     else:
-        model = g2p_models.train_english(arguments.data, settings, _report)
+        model = g2p_english.train_english(arguments.data, settings, _report)
     save_model(arguments.output, model)
     _report(f"Saved {arguments.output} ({arguments.output.stat().st_size / 1e6:.1f} MB).")
     return 0

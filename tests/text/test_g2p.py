@@ -131,6 +131,7 @@ def test_a_model_survives_its_file(tmp_path):
     assert again.lexicon == model.lexicon
     assert again.homographs.readings == model.homographs.readings
     assert again.ezafe is not None
+    assert model.ezafe is not None
     assert again.ezafe.classes == model.ezafe.classes
     for name, weight in model.tagger.weights.items():
         np.testing.assert_allclose(again.tagger.weights[name], weight, atol=1e-6)

@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.training.g2p import IGNORED, Labeled, TaggerSettings, _forward, build_tagger, initial_weights, train_tagger
-from myxtts.training.g2p_models import misread_words
-from myxtts.training.g2p_persian import word_examples
+from myxtts.training.g2p_persian import misread_words
+from myxtts.training.g2p_persian_labels import word_examples
 
 SETTINGS = TaggerSettings(
     channels=16, dilations=(1, 2), epochs=30, letters_per_batch=256, learning_rate=1e-2, dropout=0.0
