@@ -62,8 +62,8 @@ _IRREGULAR_WORDS = {
         pair.partition(":")
         for pair in (
             "حتی:hættɑ الله:ællɑh عبدالله:æbdollɑh عیسی:isɑ موسی:musɑ یحیی:jæhjɑ مصطفی:mostæfɑ مرتضی:mortezɑ کبری:kobrɑ "
-            "صغری:soqrɑ طه:tɑhɑ رحمن:ræhmɑn اسحق:eshɑq لکن:lɑken هذا:hɑzɑ بالاخره:belæxære تمبر:tæmr متوجه:motevæʤʤe شجاعت:ʃoʤɑʔæt "
-            "انشاءالله:enʃɑllɑh ماشاءالله:mɑʃɑllɑh حضار:hozzɑr مطمئن:motmæʔen منتظر:montæzer محبت:mohæbbæt"
+            "صغری:soqrɑ طه:tɑhɑ رحمن:ræhmɑn اسحق:eshɑq لکن:lɑken هذا:hɑzɑ بالاخره:belæxære تمبر:tæmr متوجه:motevæʤʤe "
+            "شجاعت:ʃoʤɑʔæt انشاءالله:enʃɑllɑh ماشاءالله:mɑʃɑllɑh حضار:hozzɑr مطمئن:motmæʔen منتظر:montæzer محبت:mohæbbæt"
         ).split()
     )
 }
