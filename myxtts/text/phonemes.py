@@ -59,7 +59,7 @@ _ALIASES = {
     "fas": "fa",
     "eng": "en-us",
 }
-"""Usual codes that espeak-ng spells otherwise. Plain `en` is American because the bundled corpus is."""
+"""Usual codes that espeak-ng writes otherwise. Plain `en` is American because the bundled corpus is."""
 
 _SWITCH_FLAG = re.compile(r"\([a-z][a-zA-Z0-9-]*\)")
 _LOOSE_MARK = re.compile(r"(?<!\w)[-.,:]|[-.,:](?!\w)|_")
@@ -73,7 +73,7 @@ _FROM_ESPEAK = str.maketrans(
 )
 """A few languages have signs of espeak-ng's own alphabet left in their IPA. They must not look like the end of a sentence."""
 _INITIALISM = re.compile(r"(?<![\w.])((?:[^\W\d_]\.){1,9}[^\W\d_])(?![\w.])")
-"""`U.S.A`, `p.m`: espeak-ng spells them only with a dot at the end, and ends the process where many come in one call."""
+"""`U.S.A`, `p.m`: espeak-ng reads them as letters only with a dot at the end, and crashes where many come in one call."""
 _OTHER_DOT = re.compile(r"(?<!\d)\.|\.(?!\d)")
 
 

@@ -1,6 +1,6 @@
 """Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
 
-A sentence that is too long is cut at clauses, then between words, then inside a word; each piece knows whether it ends
+A sentence that is too long is cut at clauses, then between words, then inside a word; each piece records whether it ends
 its sentence. Nothing is lost: the pieces joined are the text, apart from white space and markup. The time is linear in the
 text's length.
 """
@@ -212,7 +212,7 @@ def _shorten(sentence: str, max_characters: int) -> list[str]:
 
 
 def _atoms(text: str, limit: int, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
-    """Parts within the limit: clauses where they fit, else runs of words; white space stays with its part."""
+    """Parts within the limit: clauses where they fit, otherwise runs of words; white space stays with its part."""
     if len(text) <= limit:
         yield text
     elif cuts:
@@ -233,7 +233,7 @@ def _cut(text: str, boundary: re.Pattern[str]) -> Iterator[str]:
 
 
 def _pack(atoms: Iterable[str], goal: int) -> list[str]:
-    """Neighbours joined as long as they fit."""
+    """Neighbors joined as long as they fit."""
     packed, length, held = [], 0, []
     for atom in atoms:
         if held and length + len(atom.rstrip()) > goal:

@@ -160,7 +160,7 @@ def readings_of(examples: Iterable[Example]) -> dict[str, Counter[Chunks]]:
 
 
 class WordReader:
-    """Readings of single words: FarsDat's, else espeak-ng's where ipa-dict does not contradict it; None for homographs."""
+    """Readings of single words: FarsDat's, otherwise espeak-ng's where ipa-dict does not contradict it; None for homographs."""
 
     def __init__(
         self,
