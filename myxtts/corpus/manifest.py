@@ -26,7 +26,7 @@ from myxtts.corpus.utterance import (
 )
 from myxtts.errors import CorpusError, TextError
 from myxtts.text.languages import resolve_language
-from myxtts.text.phonemes import explain_foreign_script, foreign_script
+from myxtts.text.scripts import explain_foreign_script, foreign_script
 
 Split = Literal["train", "validation", "all"]
 LICENSE_NAMES = ("license", "licence", "copying", "copyright")

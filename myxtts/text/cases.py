@@ -1,8 +1,8 @@
-"""Scores of the normalizers against tables of written texts and their readings (`tests/text/cases/*.tsv`).
+"""Scores of the normalizers and of sentence splitting against cases (`tests/text/cases/*.tsv`, `tests/text/sentences/*.txt`).
 
-A table has one case per line: category, written text, expected reading, then any number of accepted variants, separated by
-tabs, without quoting. The first line is a header. Both readings are folded before they are compared, so that a case does
-not depend on punctuation or on the choice between "p.m." and "pm".
+A table of the normalizers has one case per line: category, written text, expected reading, then any number of accepted
+variants, separated by tabs, without quoting. The first line is a header. Both readings are folded before they are compared, so
+that a case does not depend on punctuation or on the choice between "p.m." and "pm".
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from myxtts.text.normalize import normalize_text
+from myxtts.text.sentences import split_sentences
 
 _SEPARATORS = "-\u2010\u2011\u2012\u2013\u2014\u2212\u200c"
 _LETTER_RUN = re.compile(r"(?<![^\W_])[a-z](?: [a-z](?![^\W_]))+")
@@ -44,6 +45,16 @@ def score_cases(path: Path, language: str) -> tuple[int, int]:
     """How many cases of a table are read right, and how many there are."""
     cases = list(read_cases(path))
     return sum(is_right(case, language) for case in cases), len(cases)
+
+
+def misplaced_sentences(path: Path, language: str) -> list[str]:
+    """The texts of a list that are split wrong. In each line bars (for spaces) show where sentences end; ⏎ is a line feed."""
+    wrong = []
+    for row in path.read_text(encoding="utf-8").splitlines()[1:]:
+        text = row.replace("|", " ").replace("⏎ ", "\n")
+        if [piece.text for piece in split_sentences(text, language, 400)] != row.replace("⏎", "").split("|"):
+            wrong.append(text)
+    return wrong
 
 
 def is_right(case: Case, language: str, *, is_ezafe_ignored: bool = False) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from myxtts.text import english_abbreviations, english_codes, english_dates, english_quantities, english_signs
+from myxtts.text import english_abbreviations, english_dates, english_quantities, english_signs
 from myxtts.text.rules import Rule, apply_rules
 
 RULES: tuple[Rule, ...] = (
@@ -13,7 +13,7 @@ RULES: tuple[Rule, ...] = (
     *english_signs.COMPARISON_RULES,
     *english_abbreviations.NUMBERED_RULES,
     *english_dates.RULES,
-    *english_codes.RULES,
+    *english_signs.CODE_RULES,
     *english_quantities.RULES,
     *english_dates.YEAR_RULES,
     *english_signs.MATH_RULES,

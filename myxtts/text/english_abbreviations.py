@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.roman import ROMAN_PATTERN, roman_value
-from myxtts.text.rules import Rule, alternatives, rule
+from myxtts.text.rules import ROMAN_PATTERN, Rule, alternatives, roman_value, rule
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Gen": "General",
@@ -118,7 +117,7 @@ def _read_ruler(match: re.Match[str]) -> str:
 
 
 def _read_numeral(match: re.Match[str]) -> str:
-    value = roman_value(match[2])
+    value = roman_value(match[2].upper())
     return match[0] if value is None or match[1] in _NO_NAMES else f"{match[1]} {say.cardinal(value)}"
 
 
@@ -159,6 +158,13 @@ ROMAN_RULES: tuple[Rule, ...] = (
         _read_numeral,
         {"World War I": "World War one", "Chapter IV": "Chapter four", "type II diabetes": "type two diabetes"},
         "IVX",
+    ),
+    rule(
+        "small Roman numeral",
+        r"\b((?:Scene|scene|Act|act|page|Page|Chapter|chapter|Part|part|item|Item|section|Section)) ([ivxl]{1,7})(?![\w-])",
+        _read_numeral,
+        {"Scene iii": "Scene three", "page xiv": "page fourteen"},
+        "ivx",
     ),
     rule(
         "Roman numeral after a name",
@@ -216,7 +222,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "title",
-        rf"\b(?:({alternatives(TITLES)})\.? |({alternatives(_DOTTED_TITLES)})\. )(?=[A-Z])",
+        rf"\b(?!Gen [XYZ]\b)(?:({alternatives(TITLES)})\.? |({alternatives(_DOTTED_TITLES)})\. )(?=[A-Z])",
         lambda match: f"{TITLES[match[1]] if match[1] else _DOTTED_TITLES[match[2]]} ",
         {"Dr. Smith": "Doctor Smith", "Lt. Col. Smith": "Lieutenant Colonel Smith", "Fr. Murphy": "Father Murphy"},
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.english_units import (
+from myxtts.text.english_numbers import (
     CURRENCIES,
     CURRENCY_CODES,
     DOLLARS,

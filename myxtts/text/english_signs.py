@@ -1,12 +1,11 @@
-"""English web addresses, hashtags, mathematical and other signs in words."""
+"""English web addresses, signs, telephone numbers, card numbers, codes, versions and model numbers in words."""
 
 from __future__ import annotations
 
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text import web
-from myxtts.text.rules import Rule, rule
+from myxtts.text.rules import DIGITS, EMAIL, FILE_NAME, UNIX_PATH, URL, WINDOWS_PATH, Rule, read_address, rule
 
 _ADDRESS_SIGNS = {
     ".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", "\\": "backslash", ":": "colon",
@@ -26,7 +25,7 @@ _LIMITS = {">": "more than ", "<": "less than ", "≥": "at least ", "≤": "at 
 
 
 def _read_address(match: re.Match[str]) -> str:
-    return web.read_address(match[0], _ADDRESS_SIGNS, is_scheme_read=False)
+    return read_address(match[0], _ADDRESS_SIGNS, is_scheme_read=False)
 
 
 def _read_power(match: re.Match[str]) -> str:
@@ -39,10 +38,10 @@ def _read_power(match: re.Match[str]) -> str:
 
 
 WEB_RULES: tuple[Rule, ...] = (
-    rule("e-mail address", web.EMAIL, _read_address, {"john.doe@example.com": "john dot doe at example dot com"}, "@"),
+    rule("e-mail address", EMAIL, _read_address, {"john.doe@example.com": "john dot doe at example dot com"}, "@"),
     rule(
         "web address",
-        web.URL,
+        URL,
         _read_address,
         {
             "www.bbc.co.uk": "www dot bbc dot co dot uk",
@@ -50,8 +49,8 @@ WEB_RULES: tuple[Rule, ...] = (
         },
         ".",
     ),
-    rule("file path", f"{web.UNIX_PATH}|{web.WINDOWS_PATH}", _read_address, {"/path/to": "slash path slash to"}, "/\\"),
-    rule("file name", web.FILE_NAME, _read_address, {"open setup.py": "open setup dot py"}, "."),
+    rule("file path", f"{UNIX_PATH}|{WINDOWS_PATH}", _read_address, {"/path/to": "slash path slash to"}, "/\\"),
+    rule("file name", FILE_NAME, _read_address, {"open setup.py": "open setup dot py"}, "."),
     rule("account", r"(?<![\w.])@(?=[A-Za-z_])", "at ", {"@nasa": "at nasa"}, "@"),
     rule(
         "hashtag",
@@ -144,4 +143,138 @@ SIGN_RULES: tuple[Rule, ...] = (
     rule("degree", "°", " degrees ", {"a few ° more": "a few degrees more"}, "°"),
     rule("slash between words", r"(?<=[^\W\d_])/(?=[^\W\d_])", " ", {"and/or": "and or"}, "/"),
     rule("silent signs", r"[_*~^<>|\\]+", " ", {"*really*": "really"}, "_*~^<>|\\"),
+)
+
+
+_STATES = (
+    "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|PA|RI|S[CD]|T[NX]|UT|V[AT]|W[AIVY]"
+)
+
+
+def _digit_groups(match: re.Match[str]) -> str:
+    plus = "plus " if match[0].startswith("+") else ""
+    return plus + ", ".join(map(say.digits, re.findall(r"\d+", match[0])))
+
+
+def _read_iban(match: re.Match[str]) -> str:
+    """Letters stay, digits are read one by one."""
+    return re.sub(r"\d+", lambda part: f" {say.digits(part[0])} ", match[0])
+
+
+def _read_aircraft(match: re.Match[str]) -> str:
+    words = f"{match[1] or ''}{say.cardinal(int(match[2][0]))} {say.cardinal(int(match[2][1:]))}"
+    words += f" {say.integer(match[3])}" if match[3] else ""
+    return say.plural(words) if match[4] else words
+
+
+CODE_RULES: tuple[Rule, ...] = (
+    rule(
+        "very long number",
+        rf"\d{{{say.LONGEST_NUMBER + 1},}}",
+        lambda match: f" {say.digits(match[0])} ",
+        {"1234567890123456": "one two three four five six seven eight nine zero one two three four five six"},
+        DIGITS,
+    ),
+    rule(
+        "card number",
+        r"(?<![\w.,/-])\d{4}(?:[ -]\d{4}){3}(?![\w/-]|[.,]\d)",
+        _digit_groups,
+        {"4111 1111 2222 3333": "four one one one, one one one one, two two two two, three three three three"},
+        DIGITS,
+    ),
+    rule(
+        "telephone number",
+        r"(?<![\w.,/-])(?:\+?\d{1,3}[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w/-]|[.,]\d)"
+        r"|(?<![\w.,/-])\d{3}-\d{4}(?![\w/-]|[.,]\d)|(?<![\w.,/-])\+\d{7,15}(?!\d)"
+        r"|(?<![\w.,/-])(?:0\d{2,4}|\(0\d{2,4}\)|\+\d{1,3}(?: \d{1,4})?) \d{3,4} \d{3,4}(?![\w/-]|[.,]\d)",
+        _digit_groups,
+        {
+            "(555) 123-4567": "five five five, one two three, four five six seven",
+            "020 7946 0018": "zero two zero, seven nine four six, zero zero one eight",
+            "+1 555 123 4567": "plus one, five five five, one two three, four five six seven",
+        },
+        DIGITS,
+    ),
+    rule(
+        "emergency number",
+        r"\b((?:call(?:ed|ing|s)?|dial(?:ed|led|ing)?|phone|text|ring) )(\d{3})(?![\d.,:/-]\d|\d| ?%)(?! [a-z]+s\b| people)",
+        lambda match: match[1] + say.digits(match[2]),
+        {"Call 911.": "Call nine one one."},
+        DIGITS,
+        re.I,
+    ),
+    rule(
+        "postal code with four more digits",
+        r"(?<![\w.,/-])(\d{5})-(\d{4})(?![\w/-]|[.,]\d)",
+        _digit_groups,
+        {"10001-2345": "one zero zero zero one, two three four five"},
+        DIGITS,
+    ),
+    rule(
+        "postal code after a state",
+        rf"\b((?:{_STATES}) )(\d{{5}})(?![\w/-]|[.,]\d)",
+        lambda match: match[1] + say.digits(match[2]),
+        {"Beverly Hills, CA 90210": "Beverly Hills, CA nine zero two one zero"},
+        DIGITS,
+    ),
+    rule(
+        "bank account number",
+        r"\b([A-Z]{2})(\d\d)((?: [A-Z0-9]{4}){3,7}(?: [A-Z0-9]{1,3})?)\b",
+        _read_iban,
+        {"GB29 NWBK 6016 1331": "GB two nine NWBK six zero one six one three three one"},
+        DIGITS,
+    ),
+    rule(
+        "code",
+        r"\b((?:PIN|code|ZIP|OTP|passcode|password)(?: is| was| number)?:? )(\d{3,12})(?![\d%]|[.,:/-]\d)",
+        lambda match: match[1] + say.digits(match[2]),
+        {"The ZIP code is 90210.": "The ZIP code is nine zero two one zero."},
+        DIGITS,
+        re.I,
+    ),
+    rule(
+        "book number",
+        r"\b(ISBN(?:-1[03])?:? )(\d[\d-]{8,16}\d)(?!\d)",
+        lambda match: match[1] + ", ".join(map(say.digits, match[2].split("-"))),
+        {"ISBN 0-306-40615-2": "ISBN zero, three zero six, four zero six one five, two"},
+        "N",
+    ),
+    rule(
+        "aircraft",
+        r"(\bBoeing(?:'s)? )(7\d7)(?:-(\d{1,3}))?(s)?(?![\w-]|[.,]\d)",
+        _read_aircraft,
+        {
+            "A Boeing 747 landed.": "A Boeing seven forty-seven landed.",
+            "Boeing's 747s": "Boeing's seven forty-sevens",
+        },
+        "7",
+    ),
+    rule(
+        "aircraft with its series",
+        r"(?<![\w.,$-])()(7\d7)(?:-(\d{3})(?![\d/-])|(?=s\b))(s)?(?!\w)",
+        _read_aircraft,
+        {"a 737-800": "a seven thirty-seven eight hundred", "two 747s": "two seven forty-sevens"},
+        "7",
+    ),
+    rule(
+        "wireless standard",
+        r"(?<![\d.,])802\.(\d{1,2})([a-z]{0,2})\b",
+        lambda match: f"eight oh two dot {say.integer(match[1])} {' '.join(match[2])}",
+        {"802.11ac": "eight oh two dot eleven a c"},
+        ".",
+    ),
+    rule(
+        "IP address",
+        r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.]\d|\d)",
+        lambda match: " dot ".join(map(say.integer, match[0].split("."))),
+        {"192.168.1.1": "one hundred ninety-two dot one hundred sixty-eight dot one dot one"},
+        ".",
+    ),
+    rule(
+        "version",
+        r"(?:(?<![\w.])(v) ?|(?<![\w.]))(\d{1,5}(?:\.\d{1,5}){2,})(?!\d)",
+        lambda match: f"{'version ' if match[1] else ''}{' point '.join(map(say.integer, match[2].split('.')))}",
+        {"version 1.2.3": "version one point two point three", "v2.0.1": "version two point zero point one"},
+        ".",
+    ),
 )

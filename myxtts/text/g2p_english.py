@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.homographs import HomographModel
+from myxtts.text.context_models import HomographModel
 from myxtts.text.letter_tagger import LetterTagger
 
 _UNSTRESSED = frozenset(

@@ -18,10 +18,9 @@ import numpy as np
 from myxtts.errors import TextError
 from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.files import read_array_header, read_regular_file
-from myxtts.text.ezafe import TABLE_SIZE as ezafe_size
-from myxtts.text.ezafe import EzafeModel
-from myxtts.text.homographs import TABLE_SIZE as homographs_size
-from myxtts.text.homographs import HomographModel, Reading
+from myxtts.text.context_models import EZAFE_TABLE_SIZE as ezafe_size
+from myxtts.text.context_models import HOMOGRAPH_TABLE_SIZE as homographs_size
+from myxtts.text.context_models import EzafeModel, HomographModel, Reading
 from myxtts.text.letter_tagger import LetterTagger, pack_tagger, unpack_tagger
 
 LARGEST_FILE = 64 << 20

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.ezafe import EzafeModel
-from myxtts.text.homographs import HomographModel
+from myxtts.text.context_models import EzafeModel, HomographModel
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import (
@@ -24,6 +23,7 @@ from myxtts.text.persian_letters import (
     add_ezafe,
     read_line,
 )
+from myxtts.text.persian_numbers import is_inside_number
 
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
 _CLITIC = re.compile(rf"{ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
@@ -76,6 +76,8 @@ class PersianG2P:
         if letters in self.homographs.readings:
             place = next(position for position, (_, own) in enumerate(words) if own == index)
             return self.homographs.choose([word for word, _ in words], place).phonemes
+        if letters == "و":
+            return "o" if _is_inside_number(words, index) else "væ"
         return self.lexicon.get(letters)
 
     def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
@@ -100,6 +102,13 @@ class PersianG2P:
 def _ends_in_ezafe(letters: str, phonemes: str) -> bool:
     """Whether a reading has a final -e that no letter writes (مثل mesle), or one with a written glide (برای)."""
     return phonemes.endswith("je") if letters[-1] == "ی" else phonemes.endswith("e") and letters[-1] != "ه"
+
+
+def _is_inside_number(words: Sequence[tuple[str, int]], index: int) -> bool:
+    place = next(position for position, (_, own) in enumerate(words) if own == index)
+    texts = [word for word, _ in words[place - 1 : place + 3]] if place else []
+    before, _, after, second = [*texts, "", "", "", ""][:4]
+    return is_inside_number(before, after, second)
 
 
 def words_and_pauses(line: Line) -> list[tuple[str, int]]:

@@ -1,6 +1,6 @@
 """Punctuation as pauses: which marks a voice can hear, and how a text falls into spoken spans between them.
 
-In: a normalised text. Out: `Span`s (words to speak), `Pause`s (one of `PAUSE_SYMBOLS`) and `Foreign` characters, in order.
+In: a normalized text. Out: `Span`s (words to speak), `Pause`s (one of `PAUSE_SYMBOLS`) and `Foreign` characters, in order.
 Both kinds of symbols, phonemes and graphemes, see punctuation in the same way because both come through here.
 """
 
@@ -132,7 +132,7 @@ def strongest_pause(marks: str) -> str:
 def is_speakable(symbol: str) -> bool:
     """Whether a symbol may stand in a table of symbols: a letter, mark, stress, tone, pause or word boundary.
 
-    Digits and emoji may not: nobody could hear what the model made of them, so they are counted as unknown instead.
+    Digits and emoji may not: they have no certain sound, so they are counted as unknown instead.
     """
     if len(symbol) != 1:
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from myxtts.text import persian_codes, persian_dates, persian_quantities, persian_signs, persian_words
+from myxtts.text import persian_dates, persian_quantities, persian_signs, persian_words
 from myxtts.text.persian_numbers import ZWNJ
 from myxtts.text.rules import Rule, apply_rules
 
@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
     *persian_words.RULES,
     *persian_dates.RULES,
     *persian_signs.EARLY_RULES,
-    *persian_codes.RULES,
+    *persian_signs.CODE_RULES,
     *persian_quantities.RULES,
     *persian_signs.MATH_RULES,
     *persian_quantities.PLAIN_NUMBERS,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words, with_ezafe
-from myxtts.text.roman import roman_value
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule
 
 _JALALI = "فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split()
 _GREGORIAN = "ژانویه فوریه مارس آوریل مه ژوئن ژوئیه اوت سپتامبر اکتبر نوامبر دسامبر".split()
@@ -162,6 +161,13 @@ RULES: tuple[Rule, ...] = (
         r"(?<![\d/.,-])(1[34]\d\d|20\d\d)/(1[0-2]|0?[1-9])(?![\d/-]|[.,]\d| (?:هزار|میلیون|میلیارد|درصد))",
         lambda match: _date(match[0], match[1], match[2], None),
         {"۱۴۰۴/۸": "آبانِ هزار و چهارصد و چهار"},
+        "/",
+    ),
+    rule(
+        "month and year in digits",
+        r"(?<![\d/.,-])(1[0-2]|0?[1-9])/(1[34]\d\d|20\d\d)(?![\d/-]|[.,]\d)",
+        lambda match: _date(match[0], match[2], match[1], None),
+        {"۱۲/۱۴۰۵": "اسفندِ هزار و چهارصد و پنج"},
         "/",
     ),
     rule(

@@ -1,4 +1,4 @@
-"""Persian numbers in words: cardinals, ordinals, digits, decimals, fractions, and the ezafe of words before numbers."""
+"""Persian numbers in words, the ezafe of words before them, and the names of currencies, units and fraction signs."""
 
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
@@ -14,6 +14,9 @@ _TENS = "_ _ بیست سی چهل پنجاه شصت هفتاد هشتاد نود
 _HUNDREDS = "_ صد دویست سیصد چهارصد پانصد ششصد هفتصد هشتصد نهصد".split()
 _SCALES = ["", "هزار", "میلیون", "میلیارد", "تریلیون"]
 _AND = " و "
+_ROUND_WORDS = frozenset([*_TENS, *_HUNDREDS, *_SCALES]) - {"", "_"}
+_UNIT_WORDS = frozenset(unit.replace("\u064f", "") for unit in _UNITS)
+_ORDINAL_WORDS = frozenset({f"{word}م" for word in _UNIT_WORDS | _ROUND_WORDS} | {"سوم", f"سی{ZWNJ}ام"})
 
 
 def number_in_words(number: int) -> str:
@@ -32,6 +35,21 @@ def number_in_words(number: int) -> str:
             parts.append(_SCALES[scale] if is_plain_thousand else f"{number_in_words(group)} {_SCALES[scale]}".strip())
         scale += 1
     return _AND.join(reversed(parts))
+
+
+def is_inside_number(before: str, after: str, second: str) -> bool:
+    """Whether «و» joins the parts of one number and is read o: بیست و سه، دو و نیم، ده و سی دقیقه. Words without diacritics.
+
+    Args:
+        before, after, second: the word before «و» and the two words after it.
+    """
+    if before not in _UNIT_WORDS | _ROUND_WORDS:
+        return False
+    if after in ("نیم", "ربع"):
+        return True
+    if second in ("دقیقه", "ثانیه"):
+        return after in _UNIT_WORDS | _ROUND_WORDS
+    return before in _ROUND_WORDS and after in _UNIT_WORDS | _ROUND_WORDS | _ORDINAL_WORDS
 
 
 def ordinal_in_words(number: int) -> str:
@@ -82,3 +100,47 @@ def with_ezafe(word: str) -> str:
     if is_silent_h:
         return word + HAMZA_ABOVE
     return f"{word}یِ" if word.endswith(("ا", "و")) else word + KASRA
+
+
+CURRENCIES = {
+    "$": ("دلار", "سنت"), "€": ("یورو", "سنت"), "£": ("پوند", "پنی"), "¥": ("ین", ""), "₺": ("لیر", ""),
+    "₹": ("روپیه", ""), "₽": ("روبل", ""), "₿": ("بیت‌کوین", ""), "₩": ("وون", ""), "₪": ("شِکِل", ""),
+    "؋": ("افغانی", ""),
+}  # fmt: skip
+"""Sign → name, name of one hundredth."""
+
+CURRENCY_CODES = {
+    "USD": "دلار", "EUR": "یورو", "GBP": "پوند", "IRR": "ریال", "IRT": "تومان", "AED": "درهم", "CAD": "دلارِ کانادا",
+    "BTC": "بیت‌کوین", "CHF": "فرانک", "CNY": "یوان",
+}  # fmt: skip
+
+UNITS = {
+    "km": "کیلومتر", "cm": "سانتی‌متر", "mm": "میلی‌متر", "m": "متر", "µm": "میکرومتر", "nm": "نانومتر",
+    "ft": "فوت", "mi": "مایل", "kg": "کیلوگرم", "mg": "میلی‌گرم", "g": "گرم", "µg": "میکروگرم", "lb": "پوند",
+    "oz": "اونس", "ha": "هکتار", "m²": "متر مربع", "m2": "متر مربع", "km²": "کیلومتر مربع", "km2": "کیلومتر مربع",
+    "cm²": "سانتی‌متر مربع", "cm2": "سانتی‌متر مربع", "mm²": "میلی‌متر مربع", "m³": "متر مکعب", "m3": "متر مکعب",
+    "cm³": "سانتی‌متر مکعب", "cm3": "سانتی‌متر مکعب", "cc": "سی‌سی", "km/h": "کیلومتر بر ساعت",
+    "km/s": "کیلومتر بر ثانیه", "m/s": "متر بر ثانیه", "m/s²": "متر بر مجذور ثانیه",
+    "g/cm³": "گرم بر سانتی‌متر مکعب", "kg/m³": "کیلوگرم بر متر مکعب", "kg/m²": "کیلوگرم بر متر مربع",
+    "mg/dl": "میلی‌گرم بر دسی‌لیتر", "mg/dL": "میلی‌گرم بر دسی‌لیتر", "mg/l": "میلی‌گرم بر لیتر",
+    "mg/L": "میلی‌گرم بر لیتر", "µg/m³": "میکروگرم بر متر مکعب", "g/l": "گرم بر لیتر", "mph": "مایل بر ساعت",
+    "ml": "میلی‌لیتر", "mL": "میلی‌لیتر", "l": "لیتر", "L": "لیتر", "lit": "لیتر", "KB": "کیلوبایت",
+    "kB": "کیلوبایت", "MB": "مگابایت", "GB": "گیگابایت", "TB": "ترابایت", "Mb/s": "مگابیت بر ثانیه",
+    "Mbps": "مگابیت بر ثانیه", "Gbps": "گیگابیت بر ثانیه", "Gb/s": "گیگابیت بر ثانیه", "Kbps": "کیلوبیت بر ثانیه",
+    "kbps": "کیلوبیت بر ثانیه", "MB/s": "مگابایت بر ثانیه", "GB/s": "گیگابایت بر ثانیه", "MP": "مگاپیکسل",
+    "Hz": "هرتز", "kHz": "کیلوهرتز", "KHz": "کیلوهرتز", "MHz": "مگاهرتز", "GHz": "گیگاهرتز", "V": "ولت",
+    "kV": "کیلوولت", "mV": "میلی‌ولت", "W": "وات", "kW": "کیلووات", "KW": "کیلووات", "MW": "مگاوات",
+    "GW": "گیگاوات", "kWh": "کیلووات‌ساعت", "MWh": "مگاوات‌ساعت", "mA": "میلی‌آمپر", "mAh": "میلی‌آمپر ساعت",
+    "Ω": "اهم", "J": "ژول", "kJ": "کیلوژول", "cal": "کالری", "kcal": "کیلوکالری", "Pa": "پاسکال",
+    "kPa": "کیلوپاسکال", "bar": "بار", "psi": "پی‌اس‌آی", "hp": "اسب بخار", "dB": "دسی‌بل", "rpm": "دور در دقیقه",
+    "bpm": "ضربه در دقیقه", "ppm": "پی‌پی‌ام", "min": "دقیقه", "ms": "میلی‌ثانیه", "s": "ثانیه", "h": "ساعت",
+    "px": "پیکسل", "inch": "اینچ", "″": "اینچ", "°C": "درجهٔ سانتی‌گراد", "℃": "درجهٔ سانتی‌گراد",
+    "° C": "درجهٔ سانتی‌گراد", "°F": "درجهٔ فارنهایت", "℉": "درجهٔ فارنهایت", "°K": "درجهٔ کلوین", "°": "درجه",
+}  # fmt: skip
+"""Sign after a number → name."""
+
+FRACTION_SIGNS = {
+    "½": "نیم", "⅓": "یک‌سوم", "⅔": "دو‌سوم", "¼": "یک‌چهارم", "¾": "سه‌چهارم", "⅕": "یک‌پنجم", "⅖": "دو‌پنجم",
+    "⅗": "سه‌پنجم", "⅘": "چهار‌پنجم", "⅙": "یک‌ششم", "⅛": "یک‌هشتم", "⅜": "سه‌هشتم", "⅝": "پنج‌هشتم",
+    "⅞": "هفت‌هشتم",
+}  # fmt: skip

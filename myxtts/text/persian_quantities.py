@@ -6,6 +6,10 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import (
+    CURRENCIES,
+    CURRENCY_CODES,
+    FRACTION_SIGNS,
+    UNITS,
     ZWNJ,
     digits_in_words,
     fraction_in_words,
@@ -15,7 +19,6 @@ from myxtts.text.persian_numbers import (
     with_ezafe,
     written_in_words,
 )  # fmt: skip
-from myxtts.text.persian_units import CURRENCIES, CURRENCY_CODES, FRACTION_SIGNS, UNITS
 from myxtts.text.rules import DIGITS, Rule, alternatives, rule
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
@@ -38,6 +41,9 @@ _BEFORE_NUMBERS = (
 """Words with an ezafe before the number that names them."""
 
 
+_SCALE_LETTERS = {"K": " هزار", "M": " میلیون", "B": " میلیارد"}
+
+
 def _around(match: re.Match[str]) -> str:
     return match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
 
@@ -49,7 +55,7 @@ def _read_dotted_thousands(match: re.Match[str]) -> str:
 
 def _read_money(match: re.Match[str]) -> str:
     name, hundredth = CURRENCIES[match["sign"]]
-    number, scale = match["number"], match["scale"] or ""
+    number, scale = match["number"], _SCALE_LETTERS.get(match["scale"], match["scale"] or "")
     whole, point, fraction = number.replace(",", "").partition(".")
     if point and len(fraction) == 2 and hundredth and not scale and int(fraction):
         amount = f"{written_in_words(whole)} {name} و {number_in_words(int(fraction))} {hundredth}"
@@ -142,6 +148,20 @@ RULES: tuple[Rule, ...] = (
         ".",
     ),
     rule(
+        "thousands of money with slashes or commas",
+        r"(?<![\d/،.,-])(\d{1,3}(?:(?:/\d{3})+|(?:،\d{3})+))(?= ?(?:تومان|تومن|ریال|دلار|یورو))",
+        lambda match: re.sub("[/،]", "", match[1]),
+        {"۷۵۰/۰۰۰ تومان": "هفتصد و پنجاه هزار تومان", "۵۸،۴۵۰ تومان": "پنجاه و هشت هزار و چهارصد و پنجاه تومان"},
+        "/،",
+    ),
+    rule(
+        "thousands with spaces",
+        r"(?<![\d.,/:-])(?<!\d )([1-9]\d{0,2})((?: 000)+|(?: \d{3}){2,3})(?![\d/:]| ?\d|[.,]\d)",
+        lambda match: match[0].replace(" ", ""),
+        {"۱۲ ۰۰۰ ۰۰۰ نفر": "دوازده میلیون نفر"},
+        DIGITS,
+    ),
+    rule(
         "twenty-four seven",
         r"(?<![\d/.,])24/7(?![\d/])",
         "24 7",
@@ -155,6 +175,7 @@ RULES: tuple[Rule, ...] = (
         {"٪۲۰": "بیست درصد"},
         "%",
     ),
+    rule("per mille", r"(?<=\d) ?‰", " در هزار ", {"۳۵‰": "سی و پنج در هزار"}, "‰"),
     rule("percent", r"(?<=\d) ?%", " درصد ", {"۵۰٪": "پنجاه درصد"}, "%"),
     rule(
         "range of money",
@@ -165,9 +186,10 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "money",
-        rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون))?",
+        rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون)"
+        r"|[KMB](?![^\W_]))?",
         _read_money,
-        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت"},
+        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت", "$2.5M": "دو ممیز پنج میلیون دلار"},
         "".join(CURRENCIES),
     ),
     rule(

@@ -1,12 +1,11 @@
-"""Persian web addresses, hashtags, mathematical and other signs in words."""
+"""Persian web addresses, hashtags, signs, telephone numbers, card numbers, bank accounts and codes in words."""
 
 from __future__ import annotations
 
 import re
 
-from myxtts.text import web
-from myxtts.text.persian_numbers import ZWNJ
-from myxtts.text.rules import Rule, rule
+from myxtts.text.persian_numbers import LONGEST_NUMBER, ZWNJ, digits_in_words, group_in_words
+from myxtts.text.rules import DIGITS, EMAIL, FILE_NAME, UNIX_PATH, URL, WINDOWS_PATH, Rule, read_address, rule
 
 _ADDRESS_SIGNS = {
     ".": "دات", "/": "اسلش", "@": f"اَت{ZWNJ}ساین", "-": f"خط{ZWNJ}تیره", "_": "آندرلاین", "\\": f"بک{ZWNJ}اسلش",
@@ -28,18 +27,16 @@ _LIMITS = {">": "بیش از", "<": "کمتر از", "≥": "حداقل", "≤":
 
 
 def _read_address(match: re.Match[str]) -> str:
-    spoken = web.read_address(match[0], _ADDRESS_SIGNS, is_scheme_read=True)
+    spoken = read_address(match[0], _ADDRESS_SIGNS, is_scheme_read=True)
     scheme, separator, rest = spoken.strip().partition(" ")
     return f" {_SCHEMES[scheme]} {rest} " if scheme in _SCHEMES and separator else spoken
 
 
 WEB_RULES: tuple[Rule, ...] = (
-    rule("e-mail address", web.EMAIL, _read_address, {"info@example.com": "info اَت‌ساین example دات com"}, "@"),
-    rule("web address", web.URL, _read_address, {"www.example.ir": "www دات example دات ir"}, "."),
-    rule(
-        "file path", f"{web.UNIX_PATH}|{web.WINDOWS_PATH}", _read_address, {"C:\\Temp": "C دونقطه بک‌اسلش Temp"}, "/\\"
-    ),
-    rule("file name", web.FILE_NAME, _read_address, {"report.pdf": "report دات pdf"}, "."),
+    rule("e-mail address", EMAIL, _read_address, {"info@example.com": "info اَت‌ساین example دات com"}, "@"),
+    rule("web address", URL, _read_address, {"www.example.ir": "www دات example دات ir"}, "."),
+    rule("file path", f"{UNIX_PATH}|{WINDOWS_PATH}", _read_address, {"C:\\Temp": "C دونقطه بک‌اسلش Temp"}, "/\\"),
+    rule("file name", FILE_NAME, _read_address, {"report.pdf": "report دات pdf"}, "."),
     rule(
         "hashtag",
         r"(?<![\w&])#([^\W\d]\w*)",
@@ -49,7 +46,14 @@ WEB_RULES: tuple[Rule, ...] = (
     ),
     rule("sharp", r"(?<!\w)([A-G])#(?!\w)", r"\1 شارپ", {"C#": "C شارپ"}, "#"),
     rule("plus plus", r"(?<!\w)([A-Z])\+\+(?!\w)", r"\1 پلاس پلاس", {"C++": "C پلاس پلاس"}, "+"),
-    rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"@ali": "اَت‌ساین ali"}, "@"),
+    rule(
+        "mention",
+        r"(?<![\w.@])@(\w+)",
+        lambda match: f" اَت{ZWNJ}ساین {match[1].replace('_', ' آندرلاین ')}",
+        {"@iran_news": "اَت‌ساین iran آندرلاین news"},
+        "@",
+    ),
+    rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"علی @ خانه": "علی اَت‌ساین خانه"}, "@"),
     rule(
         "letters joined by an ampersand",
         r"(?<![\w&])([A-Z]{1,3})&([A-Z]{1,3})(?![\w&])",
@@ -112,4 +116,128 @@ EARLY_RULES: tuple[Rule, ...] = (
 SIGN_RULES: tuple[Rule, ...] = (
     rule("slash between words", r"(?<=[^\W\d_])/(?=[^\W\d_])", " ", {"و/یا": "و یا"}, "/"),
     rule("silent signs", r"[_*^|\\]+", " ", {"*مهم*": "مهم"}, "_*^|\\"),
+)
+
+
+_MOBILE = r"09\d\d[ -]?\d{3}[ -]?\d{2}[ -]?\d{2}"
+_LANDLINE = r"(?:0[1-8]\d|\(0[1-8]\d\))[ -]?\d{2,4}[ -]?\d{2,4}(?:[ -]?\d{2})?"
+_PHONE_END = r"(?![\d/:]|[.,-]\d)"
+
+
+def _only_digits(written: str) -> str:
+    return re.sub(r"\D", "", written)
+
+
+def _groups(digits: str, *sizes: int) -> str:
+    """Digits cut into groups that are read with a pause between them; the last size repeats."""
+    spoken, position, sizes_left = [], 0, list(sizes)
+    while position < len(digits):
+        size = sizes_left.pop(0) if len(sizes_left) > 1 else sizes_left[0]
+        spoken.append(group_in_words(digits[position : position + size]))
+        position += size
+    return "، ".join(spoken)
+
+
+def _read_landline(match: re.Match[str]) -> str:
+    digits = _only_digits(match[0])
+    return _groups(digits, 3, 2) if len(digits) == 11 else match[0]
+
+
+def _read_international(match: re.Match[str]) -> str:
+    digits = _only_digits(match[2])
+    prefix = f"به{ZWNJ}علاوهٔ" if match[1] == "+" else "صفر صفر"
+    if digits.startswith("98") and len(digits) == 12:
+        sizes = (2, 3, 3, 2) if digits[2] == "9" else (2, 2)
+        return f"{prefix} {_groups(digits, *sizes)}"
+    written = re.findall(r"\d+", match[2])
+    return f"{prefix} {'، '.join(map(digits_in_words, written))}"
+
+
+def _spelled(match: re.Match[str]) -> str:
+    return f"{match[1]}{'، '.join(map(digits_in_words, re.findall(r'[0-9]+', match[2])))}"
+
+
+CODE_RULES: tuple[Rule, ...] = (
+    rule(
+        "IBAN",
+        r"(?<![A-Za-z])(IR) ?(\d{24}|\d\d(?: \d{4}){5} \d\d)(?!\d)",
+        lambda match: f"آی{ZWNJ}آر {digits_in_words(_only_digits(match[2]))}",
+        {
+            "IR120170000000101234567890": "آی‌آر یک دو صفر یک هفت صفر صفر صفر صفر صفر صفر صفر یک صفر "
+            "یک دو سه چهار پنج شش هفت هشت نُه صفر"
+        },
+        "R",
+    ),
+    rule(
+        "card number",
+        r"(?<![\d.,/+-])()(\d{4}(?:[ -]?\d{4}){3})(?![\d/]|[.,-]\d)",
+        _spelled,
+        {"۶۰۳۷-۹۹۷۱-۱۲۳۴-۵۶۷۸": "شش صفر سه هفت، نُه نُه هفت یک، یک دو سه چهار، پنج شش هفت هشت"},
+        DIGITS,
+    ),
+    rule(
+        "very long number",
+        rf"\d{{{LONGEST_NUMBER + 1},}}",
+        lambda match: f" {digits_in_words(match[0])} ",
+        {"۱۲۳۴۵۶۷۸۹۰۱۲۳۴۵۶۷": "یک دو سه چهار پنج شش هفت هشت نُه صفر یک دو سه چهار پنج شش هفت"},
+        DIGITS,
+    ),
+    rule(
+        "mobile number",
+        rf"(?<![\d.,/+-]){_MOBILE}{_PHONE_END}|(?<![\d.,/+-])09\d\d[ -]\d{{3}}[ -]\d{{4}}{_PHONE_END}",
+        lambda match: _groups(_only_digits(match[0]), 4, 3, 2),
+        {"۰۹۱۲۳۴۵۶۷۸۹": "صفر نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه"},
+        "0",
+    ),
+    rule(
+        "landline number",
+        rf"(?<![\d.,/+-]){_LANDLINE}{_PHONE_END}",
+        _read_landline,
+        {"۰۲۱-۸۸۷۷۶۶۵۵": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"},
+        "0",
+    ),
+    rule(
+        "landline number, area last",
+        r"(?<![\d.,/+-])(\d{8}) ?- ?(0[1-8]\d)(?![\d/]|[.,-]\d)",
+        lambda match: _groups(match[2] + match[1], 3, 2),
+        {"۸۸۷۷۶۶۵۵-۰۲۱": "صفر بیست و یک، هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"},
+        "0",
+    ),
+    rule(
+        "international number",
+        r"(?<![\d.,/+-])(\+|00)(\d{1,3}(?:[ -]?\d{2,4}){2,4})(?![\d/]|[.,-]\d)",
+        _read_international,
+        {"+989123456789": "به‌علاوهٔ نود و هشت، نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه"},
+        "+0",
+    ),
+    rule(
+        "number after telephone",
+        r"((?:تلفن|تماس|فکس|نمابر|شمار(?:ه|هٔ))(?:[^\d.؛\n]{0,12}))"
+        r"(?<!\d)(\d{4}[ -]?\d{4}|\d{3}[ -]\d{2}[ -]\d{2})(?![\d/]|[.,-]\d)",
+        lambda match: match[1] + _groups(_only_digits(match[2]), 2),
+        {"تلفن: ۸۸۷۷۶۶۵۵": "تلفن: هشتاد و هشت، هفتاد و هفت، شصت و شش، پنجاه و پنج"},
+        DIGITS,
+    ),
+    rule(
+        "code",
+        "((?:کد(?:پستی|ملی)?|رمز|شناسه|شناسهٔ|پین)(?: (?:ملی|پستی|رهگیری|تأیید|تایید|اقتصادی|عبور"
+        r"|یکبار مصرف))?(?: \w{1,8})?:? )(\d{5,15}(?:-\d{3,6})?|(?<!کد )\d{4}|0\d{1,3})(?![\d/]|[.,-]\d)",
+        _spelled,
+        {"کد پستی ۱۲۳۴۵-۶۷۸۹۰": "کد پستی یک دو سه چهار پنج، شش هفت هشت نُه صفر"},
+        DIGITS,
+    ),
+    rule(
+        "license plate",
+        r"(?<![\w.,/-])(\d\d) ?(الف|[بپتثجدزسشصطعفقکگلمنوهی]) ?(\d{3}) ?- ?(\d\d)(?![\w/-])",
+        r"\1 \2 \3 \4",
+        {"۱۲ب۳۴۵-۶۷": "دوازده ب سیصد و چهل و پنج شصت و هفت"},
+        "-",
+    ),
+    rule(
+        "aircraft with its series",
+        r"(بوئینگ |ایرباس |Boeing |Airbus )(\d{3})-(\d{3})(?![\w-])",
+        r"\1\2 \3",
+        {"بوئینگ ۷۳۷-۸۰۰": "بوئینگ هفتصد و سی و هفت هشتصد"},
+        "-",
+    ),
 )

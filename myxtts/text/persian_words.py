@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words
-from myxtts.text.roman import roman_value
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule
 
 _HONORIFICS = {
     "ع": f"علیه{ZWNJ}السلام", "ص": f"صلی{ZWNJ}الله علیه و آله", "س": f"سلام{ZWNJ}الله علیها",
@@ -29,6 +28,11 @@ _BEFORE_NUMBERS = {
     "ص": "صفحهٔ", "صص": "صفحاتِ", "ج": "جلدِ", "ش": "شمارهٔ", "چ": "چاپِ", "س": "سالِ", "پ": "پلاکِ", "ط": "طبقهٔ",
     "ک": "کوچهٔ", "ف": "فصلِ", "ب": "بندِ", "م": "مادهٔ",
 }  # fmt: skip
+_STREETS = {"خ": "خیابانِ", "ک": "کوچهٔ"}
+_ADDRESS = re.compile(r"(?<!\w)(?:خ\..{0,40}[،,] ?ک\.|[پط]\. ?\d|(?:پلاک|کوچه|خیابان|طبقه|واحد|میدان|بلوار)(?!\w))")
+"""What shows that a text is an address; elsewhere «خ.» and «ک.» are initials."""
+_NEAR = 60
+"""Characters around an abbreviation that are searched."""
 _YEAR_SIGNS = {"م": "میلادی", "ق": "قمری", "ش": "شمسی", "ه": "هجری"}
 _ORDINAL_BEFORE = (
     "جهانی لویی پل هنری جورج الیزابت ویلیام چارلز ادوارد پیوس بندیکت گرگوری لئو کلمنت اینوسنت فرانسیس فیلیپ "
@@ -59,6 +63,11 @@ def _read_honorific(match: re.Match[str]) -> str:
         return match[0]
     is_several = match[1] == "ع" and _SEVERAL.search(before)
     return f" {f'علیهم{ZWNJ}السلام' if is_several else _HONORIFICS[match[1]]} "
+
+
+def _read_street(match: re.Match[str]) -> str:
+    around = match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+    return f"{_STREETS[match[1]]} " if _ADDRESS.search(around) else match[0]
 
 
 def _read_roman(match: re.Match[str]) -> str:
@@ -95,9 +104,13 @@ RULES: tuple[Rule, ...] = (
     rule(
         "calendar of a year",
         r"(?<=\d) ?(?:([مقشه])\.(?=[ )،؛]|\Z)|([قش])(?=[)،؛]))|(?:(?<=\d\d\d\d) "
-        rf"|(?<=[( ]1\d\d\d)(?=م)|(?<=[( ]20\d\d)(?=م))([قشم]){_NO_LETTER}",
+        rf"|(?<=[( ]1\d\d\d)(?=[مقش])|(?<=[( ]20\d\d)(?=م))([قشم]){_NO_LETTER}",
         lambda match: f" {_YEAR_SIGNS[match[1] or match[2] or match[3]]}",
-        {"۱۹۷۹ م.": "هزار و نهصد و هفتاد و نُه میلادی", "(۶۵۶ ق)": "(ششصد و پنجاه و شش قمری)"},
+        {
+            "۱۹۷۹ م.": "هزار و نهصد و هفتاد و نُه میلادی",
+            "(۶۵۶ ق)": "(ششصد و پنجاه و شش قمری)",
+            "سال ۱۴۴۵ق": "سالِ هزار و چهارصد و چهل و پنج قمری",
+        },
         DIGITS,
     ),
     rule(
@@ -114,6 +127,13 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{_BEFORE_NUMBERS[match[1] or match[2] or match[3]]} ",
         {"ص. ۱۲": "صفحهٔ دوازده", "ج ۴، ص ۲۱۰": "جلدِ چهار، صفحهٔ دویست و ده", "صص ۱۲-۱۵": "صفحاتِ دوازده تا پانزده"},
         DIGITS,
+    ),
+    rule(
+        "street and lane of an address",
+        rf"{_NO_LETTER_BEFORE}([خک])\. ?(?={_LETTER}{{2}})",
+        _read_street,
+        {"خ. آزادی، ک. بهار": "خیابانِ آزادی، کوچهٔ بهار"},
+        ".",
     ),
     rule(
         "Roman numeral",

@@ -1,6 +1,6 @@
 """Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
 
-A sentence that is too long is cut at clauses, then between words, then inside a word; each piece knows whether it ends
+A sentence that is too long is cut at clauses, then between words, then inside a word; each piece records whether it ends
 its sentence. Nothing is lost: the pieces joined are the text, apart from white space and markup. The time is linear in the
 text's length.
 """
@@ -29,7 +29,10 @@ _END = re.compile(
     rf"(?<![{re.escape(_ENDS)}])[{re.escape(_ENDS)}]++[{re.escape(_CLOSERS)}]*+(?=\s|\Z)|[{_WIDE_ENDS}]++[{re.escape(_CLOSERS)}]*+"
     r"|؟++(?=[^\W\d_])"
 )
-_PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+|[\u2028\u2029]")
+_PARAGRAPH = re.compile(
+    r"\n[^\S\n]*+\n\s*+|[\u2028\u2029]|\n(?=[^\S\n]*+(?:(?:\d{1,2}|[^\W\d_]|الف)[.)]|[-–•*])[^\S\n])"
+)
+"""An empty line, or a line that begins with the marker of a list item."""
 _STRONG_CLAUSE = re.compile(r"(?<=[;؛；:：—–])(?=\s)|(?<=[؛；：])")
 _WEAK_CLAUSE = re.compile(r"(?<=[,،)\]])(?=\s)|(?<=[、，،])")
 _SPACE = re.compile(r"\s++")
@@ -47,14 +50,17 @@ _ABBREVIATIONS = {
     "pt": "sr sra dr dra prof etc pág av ex núm",
     "nl": "dr drs mr mevr dhr bijv enz d.w.z o.a nr blz st",
     "ru": "г гг ул д им т.е т.д т.п др пр стр рис тыс млн млрд руб см",
-    "fa": "دکتر ق.م ه.ش ه.ق ص",
+    "fa": "دکتر ق.م ه.ش ه.ق الف",
 }
 _ABBREVIATIONS_OF = {language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()}
 _BEFORE_NUMBERS_OF = {
-    "en": frozenset("no fig vol approx est ext tel apt jan feb mar apr jun jul aug sep sept oct nov dec".split())
+    "en": frozenset(
+        "no nos fig figs vol approx est ext tel apt sec ch chap p pp art eq pt ver jan feb mar apr jun jul aug sep sept oct nov "
+        "dec".split()
+    )
 }
 """Abbreviations before a number only; elsewhere they are words (`no`, `fig`), or have nothing after them to wait for."""
-_BEFORE_LETTERS = frozenset("fig vol apt".split())
+_BEFORE_LETTERS = frozenset("fig vol apt sec ch art pt".split())
 """Of these, the ones whose number may be a letter or a Roman numeral: Fig. A, Vol. IV."""
 _MAY_END_SENTENCE = frozenset(
     "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd "
@@ -65,6 +71,22 @@ _STARTERS = frozenset(
     "the this that these it he she they we you i a an in on at but and so if when there then however "
     "his her their its my our your what who where why how which while after before".split()
 )
+_BEFORE_ANY_CAPITAL = frozenset("a.m p.m b.c a.d b.c.e c.e".split())
+"""Abbreviations that end a sentence before any capitalized word but `_TIME_WORD`."""
+_TIME_WORD = re.compile(
+    r"(?:[A-Z]{2}|Mon|Tues?|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sep|Oct|Nov|Dec|Eastern|Central|Pacific)"
+)
+_PERSIAN_GOES_ON = re.compile(r"(?:و|ولی|اما|که|یا|تا|پس|شاید)(?!\w)")
+"""Words after dots of omission that continue the sentence; Persian has no small letters that would show it."""
+_PERSIAN_HESITATION = frozenset("ولی اما راستش خب خوب یعنی که و یا اگر چون مثلا پس".split())
+_AFTER_QUOTE = re.compile(r"(?:و|که|را|این را|گفت|پرسید|فریاد|جواب|پاسخ|داد زد)(?![^\W_])")
+"""Words after a quotation that belong to its sentence."""
+_INITIAL_BEFORE = re.compile(r"(?:\A|[\s(\[\"'“‘«])[^\W\d_]\.\s*\Z")
+_MIXED_CASE = re.compile(r"[a-z]{1,2}[A-Z]")
+"""Names such as iPhone and eBay, which may begin a sentence."""
+_ARABIC_SCRIPT = ("fa", "ar", "ur", "ckb", "ps")
+"""Latin words in these languages are taken for English ones."""
+_LIST_LOOK_BACK = 200
 _FIRST_WORD = re.compile(r"[\"'“‘«(\[]*+([^\W\d_]++)(?P<dot>\.)?")
 _LETTER_OR_ROMAN = re.compile(r"[(\[]?(?:[A-Z]|[IVXLC]+)\b")
 
@@ -103,35 +125,72 @@ def cut_first_clause(piece: TextPiece) -> list[TextPiece]:
 def _sentences(paragraph: str, language: str) -> Iterator[str]:
     start = 0
     for match in _END.finditer(paragraph):
-        if _is_boundary(paragraph, match, language):
+        if _is_boundary(paragraph, start, match, language):
             yield _fold(paragraph[start : match.end()])
             start = match.end()
     yield _fold(paragraph[start:])
 
 
-def _is_boundary(text: str, match: re.Match[str], language: str) -> bool:
-    """Whether a mark ends a sentence. Only dots are doubtful: abbreviations, initials, dots of omission."""
+def _is_boundary(text: str, start: int, match: re.Match[str], language: str) -> bool:
+    """Whether a mark ends the sentence that begins at `start`. A small letter after it continues the sentence; dots may
+    also belong to abbreviations, initials, list items and omissions."""
     mark = match[0].rstrip(_CLOSERS)
-    if mark not in (".", "…") and set(mark) != {"."}:
-        return True
     following = text[match.end() : match.end() + 40].lstrip()
     first = following.lstrip("\"'“‘«([¿¡")[:1]
-    if first.islower():
+    if first.islower() and not _MIXED_CASE.match(following):
         return False
-    if mark != "." or not following:
+    if not following:
         return True
-    last_word = _LAST_WORD.search(text, max(0, match.start() - _LOOK_BACK), match.start())
-    word = last_word[0].lower() if last_word else ""
+    if language == "fa" and mark != match[0] and _AFTER_QUOTE.match(following):
+        return False
+    last_word = _LAST_WORD.search(text, max(start, match.start() - _LOOK_BACK), match.start())
+    word = last_word[0].lower().replace("ـ", "") if last_word else ""
+    if mark == "…" or (len(mark) > 1 and set(mark) == {"."}):
+        goes_on = language == "fa" and (word in _PERSIAN_HESITATION or _PERSIAN_GOES_ON.match(following))
+        return not goes_on
+    if mark != ".":
+        return True
+    before = text[max(start, match.start() - _LIST_LOOK_BACK) : match.start() - len(word)]
+    if word.isdecimal() and len(word) < 3 and _is_list_marker(int(word), before):
+        return False
+    return not _is_abbreviation(
+        word, before, following, "en" if language in _ARABIC_SCRIPT and word.isascii() else language
+    )
+
+
+def _is_list_marker(number: int, before: str) -> bool:
+    """Whether a number with a dot begins an item: at the start, after a colon, or after the item with the number before."""
+    stripped = before.rstrip()
+    if not stripped or stripped.endswith(":"):
+        return True
+    return any(int(each) == number - 1 for each in re.findall(r"(?<![\w.])(\d{1,2})\.\s", before))
+
+
+def _is_abbreviation(word: str, before: str, following: str, language: str) -> bool:
+    """Whether a word before a dot is short for another, so that the dot ends no sentence.
+
+    Args:
+        word: in lower case.
+        before, following: the text around the word and its dot.
+        language: of the word.
+    """
+    first = following.lstrip("\"'“‘«([¿¡")[:1]
     if word in _BEFORE_NUMBERS_OF.get(language, ()):
         is_number = first.isdigit() or first in ("+", "#")
-        return not (is_number or (word in _BEFORE_LETTERS and _LETTER_OR_ROMAN.match(following)))
+        return is_number or (word in _BEFORE_LETTERS and _LETTER_OR_ROMAN.match(following) is not None)
+    if word in _BEFORE_ANY_CAPITAL and first.isupper():
+        return _TIME_WORD.match(following) is not None
     if word in _ABBREVIATIONS_OF.get(language, ()):
-        return word in _MAY_END_SENTENCE and _starts_sentence(following)
-    is_initial = len(word) == 1 and word.isalpha() and word != "i" and unicodedata.category(word) == "Ll"
+        return word not in _MAY_END_SENTENCE or not _starts_sentence(following)
+    is_initial = len(word) == 1 and (
+        unicodedata.category(word) == "Ll" or (language in _ARABIC_SCRIPT and word.isalpha())
+    )
+    if word == "i":  # a word of its own, unless another initial stands before it
+        is_initial = _INITIAL_BEFORE.search(before[-4:]) is not None
     is_initialism = "." in word and all(len(part) == 1 for part in word.split("."))
     if is_initial or is_initialism:
-        return (is_initialism or language == "en") and _starts_sentence(following)
-    return True
+        return not ((is_initialism or language == "en") and _starts_sentence(following))
+    return False
 
 
 def _starts_sentence(following: str) -> bool:
@@ -165,7 +224,7 @@ def _shorten(sentence: str, max_characters: int) -> list[str]:
 
 
 def _atoms(text: str, limit: int, cuts: tuple[re.Pattern[str], ...]) -> Iterator[str]:
-    """Parts within the limit: clauses where they fit, else runs of words; white space stays with its part."""
+    """Parts within the limit: clauses where they fit, otherwise runs of words; white space stays with its part."""
     if len(text) <= limit:
         yield text
     elif cuts:
@@ -186,7 +245,7 @@ def _cut(text: str, boundary: re.Pattern[str]) -> Iterator[str]:
 
 
 def _pack(atoms: Iterable[str], goal: int) -> list[str]:
-    """Neighbours joined as long as they fit."""
+    """Neighbors joined as long as they fit."""
     packed, length, held = [], 0, []
     for atom in atoms:
         if held and length + len(atom.rstrip()) > goal:

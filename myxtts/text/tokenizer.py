@@ -1,4 +1,4 @@
-"""Texts to token ids: `FrontEnd` spells a text in symbols, `SymbolTable` numbers them, `Tokenizer` does both.
+"""Texts to token ids: `FrontEnd` gives the symbols of a text, `SymbolTable` encodes them, `Tokenizer` does both.
 
 Token 0 is padding and token 1 the blank that the model inserts; a tokenizer emits neither. A symbol that the table lacks is
 counted in `Encoded.unknown` and left out of the ids; a text in which nothing can be spoken gives no ids at all.
@@ -63,7 +63,7 @@ class SymbolTable:
 
     @classmethod
     def from_list(cls, symbols: Any) -> SymbolTable:
-        """A table from JSON that may come from a stranger."""
+        """A table from JSON that may be untrusted."""
         if not isinstance(symbols, list):
             raise TextError(f"The table of symbols must be a list of texts. Received: {type(symbols).__name__}.")
         return cls(tuple(symbols))
@@ -125,15 +125,15 @@ class FrontEnd:
         if self.phonemizer not in ("espeak", "myxtts"):
             raise TextError(f"A phonemizer is espeak or myxtts. Received: {self.phonemizer!r:.100}.")
         if self.kind not in ("phonemes", "graphemes"):
-            raise TextError(f"A front end spells phonemes or graphemes. Received: {self.kind!r}.")
+            raise TextError(f"A front end gives phonemes or graphemes. Received: {self.kind!r}.")
         if self.kind == "graphemes" and self.lexicon:
             raise TextError(
-                "A lexicon gives phonemes, but the text is spelled in graphemes. "
+                "A lexicon gives phonemes, but the text is read as graphemes. "
                 f"Leave the lexicon out, or use phonemes: {phonemes.INSTALL_LINE}."
             )
 
     def symbols_of(self, texts: Sequence[str], language: str) -> list[list[str]]:
-        """Each text normalised and spelled; every symbol is one character, a combining mark is a symbol of its own."""
+        """The symbols of each text; every symbol is one character, a combining mark is a symbol of its own."""
         normalized = [normalize_text(text, language) for text in texts]
         if self.kind == "phonemes":
             if self.phonemizer == "myxtts" and g2p.covers(language):
@@ -167,7 +167,7 @@ class FrontEnd:
 
     @classmethod
     def from_dict(cls, content: Any) -> FrontEnd:
-        """A front end from JSON that may come from a stranger."""
+        """A front end from JSON that may be untrusted."""
         lexicon = content.get("lexicon") if isinstance(content, dict) else None
         is_lexicon = isinstance(lexicon, dict) and all(isinstance(value, str) for value in lexicon.values())
         if not is_lexicon or set(content) - {"phonemizer"} != {"kind", "lexicon"}:

@@ -16,6 +16,8 @@ import tensorflow as tf
 
 from myxtts.text.letter_tagger import EPSILON, KERNEL_SIZE, LetterTagger
 
+Report = Callable[[str], None]
+"""Receives one line about the progress."""
 IGNORED = -1
 """A label that does not enter the loss."""
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384)
@@ -87,14 +89,13 @@ def train_tagger(
     draw_epoch: Callable[[np.random.Generator], Sequence[Labeled]],
     weights: Mapping[str, np.ndarray],
     settings: TaggerSettings,
-    report: Callable[[str], None],
+    report: Report,
     on_epoch: Callable[[dict[str, np.ndarray]], None] | None = None,
 ) -> dict[str, np.ndarray]:
     """Train from `weights` and return the exponential moving average of the weights.
 
     Args:
         draw_epoch: the labeled texts of one epoch, from a random generator (so that augmentation may differ).
-        report: receives one line per epoch.
         on_epoch: receives the averaged weights after each epoch.
     """
     generator = np.random.default_rng(settings.seed)

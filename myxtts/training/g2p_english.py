@@ -1,4 +1,4 @@
-"""Examples for the English G2P from public sources: CMUdict and Google's sentences with homographs.
+"""Training of the English pronunciation model: CMUdict for the letter tagger, Google's sentences for the homographs.
 
 The folder is laid out as follows:
 
@@ -15,15 +15,33 @@ import importlib.resources
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from myxtts.errors import TextError
-from myxtts.text.homographs import Reading
-from myxtts.training.g2p_alignment import Aligner
-from myxtts.training.g2p_homographs import HomographExample
+import numpy as np
 
+from myxtts.errors import TextError
+from myxtts.text.context_models import HomographModel, Reading
+from myxtts.text.g2p_files import G2PModel
+from myxtts.text.letter_tagger import LetterTagger
+from myxtts.training.g2p import IGNORED, Labeled, Report, TaggerSettings, build_tagger, initial_weights, train_tagger
+from myxtts.training.g2p_alignment import Aligner, count_chunks
+from myxtts.training.g2p_context_models import HomographExample, train_homographs
+
+ENGLISH_SETTINGS = TaggerSettings(
+    channels=96,
+    dilations=(1, 2, 4, 2, 1),
+    epochs=10,
+    letters_per_batch=2048,
+    learning_rate=3e-3,
+    dropout=0.05,
+    ema_decay=0.999,
+)
+ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
+_VARIANT_WEIGHT = 0.3
+"""Of a second pronunciation in CMUdict."""
+_RAREST_ENGLISH_CHUNK = 5
 _VOWELS = {
     "AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "aʊ", "AY": "aɪ", "EH": "ɛ", "ER": "ɝ", "EY": "eɪ", "IH": "ɪ", "IY": "i",
     "OW": "oʊ", "OY": "ɔɪ", "UH": "ʊ", "UW": "u",
@@ -161,3 +179,61 @@ def read_homograph_examples(folder: Path, readings: dict[str, dict[str, Reading]
 def split_words(text: str) -> list[str]:
     """Words and marks of a raw sentence, as `EnglishG2P` sees them after normalization."""
     return re.findall(r"[A-Za-z']+|[,.;:!?—]|\d+", text)
+
+
+def train_english(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
+    """The whole English model."""
+    cmudict = read_cmudict(folder)
+    report(f"Aligning letters and phonemes of {len(cmudict):,} words.")
+    aligned = align_words(cmudict)
+    tagger = train_english_tagger(aligned, settings, report)
+    report("Training the homographs.")
+    return G2PModel(tagger, english_lexicon(cmudict), train_english_homographs(folder, cmudict))
+
+
+def english_lexicon(cmudict: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, str]:
+    """word → IPA of its usual pronunciation."""
+    return {word: ipa_of(variants[0]) for word, variants in cmudict.items() if re.search("[a-z]", word)}
+
+
+def train_english_homographs(folder: Path, cmudict: dict[str, list[tuple[str, ...]]]) -> HomographModel:
+    """The homograph model from the sentences for training."""
+    source = folder / "homographs"
+    if not (source / "wordids.tsv").is_file():
+        raise TextError(
+            f"{source / 'wordids.tsv'} is missing. Expected the `data` folder of WikipediaHomographData there."
+        )
+    by_id = read_homograph_readings(source / "wordids.tsv", cmudict)
+    examples = read_homograph_examples(source / "train", by_id)
+    return train_homographs(examples, {word: list(readings.values()) for word, readings in by_id.items()})
+
+
+def train_english_tagger(
+    aligned: Iterable[tuple[str, list[str]]], settings: TaggerSettings, report: Report
+) -> LetterTagger:
+    """The tagger from aligned words, without the held-out ones."""
+    aligned = list(aligned)
+    allowed = {
+        letter: {chunk for chunk, count in counter.items() if count >= _RAREST_ENGLISH_CHUNK}
+        for letter, counter in count_chunks(aligned).items()
+    }
+    tags = sorted(set().union(*allowed.values()) | {""})
+    tag_of = {tag: index for index, tag in enumerate(tags)}
+    seen: set[str] = set()
+    examples = []
+    for word, chunks in aligned:
+        is_usual = all(chunk in allowed[letter] for letter, chunk in zip(word, chunks, strict=True))
+        if not is_usual or is_held_out(word):
+            continue
+        examples.append(
+            Labeled(
+                rows=np.array([ENGLISH_LETTERS.index(letter) + 1 for letter in word], np.int32),
+                tags=np.array([tag_of[chunk] for chunk in chunks], np.int32),
+                ends=np.full(len(word), IGNORED, np.float32),
+                weight=_VARIANT_WEIGHT if word in seen else 1.0,
+            )
+        )
+        seen.add(word)
+    weights = initial_weights(settings, len(ENGLISH_LETTERS), len(tags), 0)
+    weights = train_tagger(lambda _: examples, weights, settings, report)
+    return build_tagger(ENGLISH_LETTERS, tags, allowed, weights, settings, {})

@@ -1,437 +1,145 @@
-"""Examples for the Persian letter tagger from public sources: sentences with phonemes, word lists, and raw sentences.
+"""Training of the Persian pronunciation model from its public sources to the file that is used at run time.
 
-The folder is laid out as follows (sources are MIT or CC0 where nothing else is said):
-
-    ge2pe/FarsDat.csv             sentences with phonemes and ezafe marks, github.com/Sharif-SLPL/GE2PE
-    ipa-dict-fa.txt               words with IPA, github.com/open-dict-data/ipa-dict (data/fa.txt)
-    common-voice/*.txt            raw sentences, github.com/common-voice/common-voice (server/data/fa)
-    homorich-homographs.json      homographs with their readings and sentences, github.com/MahtaFetrat/HomoRich-G2P-Persian
-    lilak-lexicon.txt             optional: words with parts of speech, github.com/b00f/lilak (src/data/lexicon; Apache 2.0)
-
-Raw sentences get the readings of their words from FarsDat, else from espeak-ng. A letter whose phonemes are uncertain and a word
-whose ezafe is uncertain have no label. GE2PE's Kasre and Homograph sets are for testing and are not read here.
+The log-linear ezafe model is trained first and labels the ezafe of the raw sentences where it is confident; then the letter
+tagger learns from all sentences and from single words.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
-import csv
-import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from myxtts.errors import TextError
-from myxtts.text import phonemes as espeak
-from myxtts.text.homographs import Reading as HomographReading
-from myxtts.text.inventory import from_espeak
-from myxtts.text.normalize import normalize_text
-from myxtts.text.persian import ZWNJ
-from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line
-from myxtts.training.g2p_alignment import Aligner
+import numpy as np
 
-_FARSDAT = str.maketrans(
-    {"/": "ɑ", "a": "æ", ".": "ʃ", ",": "ʤ", "'": "ʧ", "]": "ʔ", "[": "ʒ", "y": "j", "g": "ɡ", "\\": "", "-": " "}
+from myxtts.text.context_models import EzafeModel, HomographModel, Reading
+from myxtts.text.g2p_files import G2PModel
+from myxtts.text.g2p_persian import words_and_pauses
+from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, read_line
+from myxtts.training.g2p import IGNORED, Labeled, Report, TaggerSettings, build_tagger, initial_weights, train_tagger
+from myxtts.training.g2p_context_models import HomographExample, train_ezafe, train_homographs, with_likely_ezafe
+from myxtts.training.g2p_persian_labels import (
+    Example,
+    WordReader,
+    align_gold,
+    label_homographs,
+    label_sentences,
+    readings_of,
+    usual_readings,
+    without_spelled_ezafe,
+    word_examples,
 )
-_TEST_SETS = str.maketrans({"a": "ɑ", "/": "æ", "$": "ʃ", "j": "ʤ", "c": "ʧ", "@": "ʔ", ";": "ʒ", "y": "j", "g": "ɡ"})
-_HOMORICH = str.maketrans({"A": "ɑ", "a": "æ", "S": "ʃ", "j": "ʤ", "C": "ʧ", "?": "ʔ", "Z": "ʒ", "y": "j", "g": "ɡ"})
-_IPA_DICT = str.maketrans(
-    {"ː": "", "ɒ": "ɑ", "ɾ": "r", "ɣ": "q", "ɢ": "q", "χ": "x", "g": "ɡ", "͡": "", "ˈ": "", "/": ""}
+from myxtts.training.g2p_persian_sources import (
+    DEV_SENTENCES,
+    read_classes,
+    read_gold,
+    read_homographs,
+    read_ipa_dict,
+    read_raw_sentences,
 )
-_HINTS = {
-    letter: sounds + "æeo"
-    for letter, sounds in (
-        pair.split(":")
+
+PERSIAN_SETTINGS = TaggerSettings(epochs=12, dropout=0.05)
+_PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
+"""Examples of a source that are drawn in an epoch; of other sources all."""
+_GOLD_REPEATS, _MISREAD_REPEATS = 2, 2
+_MISREAD_EVERY = 2
+"""Epochs after which misread words are searched again; reading all words takes half as long as an epoch."""
+_FURTHER_LEARNING_RATE = 1e-3
+"""For a tagger that was trained before."""
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 3.0, 0.0
+"""Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
+_USUAL_SENTENCES = 12
+"""Raw sentences per homograph."""
+_PHONEMES = frozenset("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
+_FUNCTION_WORDS = {"و": "væ", "به": "be", "برای": "bærɑje"}
+"""Words at whose borders the alignment of sentences is unreliable."""
+_IRREGULAR_WORDS = {
+    word: phonemes
+    for word, _, phonemes in (
+        pair.partition(":")
         for pair in (
-            "آ:ʔɑ أ:ʔ ؤ:ʔ ئ:ʔji ء:ʔ ا:ɑʔ ب:b پ:p ت:t ث:s ج:ʤ چ:ʧ ح:h خ:x د:d ذ:z ر:r ز:z ژ:ʒ س:s ش:ʃ ص:s ض:z ط:t ظ:z "
-            "ع:ʔ غ:q ف:f ق:q ک:k گ:ɡ ل:l م:m ن:n و:vu ه:h ی:ji"
+            "حتی:hættɑ الله:ællɑh عبدالله:æbdollɑh عیسی:isɑ موسی:musɑ یحیی:jæhjɑ مصطفی:mostæfɑ مرتضی:mortezɑ کبری:kobrɑ "
+            "صغری:soqrɑ طه:tɑhɑ رحمن:ræhmɑn اسحق:eshɑq لکن:lɑken هذا:hɑzɑ بالاخره:belæxære تمبر:tæmr متوجه:motevæʤʤe "
+            "شجاعت:ʃoʤɑʔæt انشاءالله:enʃɑllɑh ماشاءالله:mɑʃɑllɑh حضار:hozzɑr مطمئن:motmæʔen منتظر:montæzer محبت:mohæbbæt"
         ).split()
     )
 }
-"""Where the alignment starts from: the usual consonants and long vowels of each letter, and any short vowel."""
-_PHONEMES = frozenset("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
-_SHORT_VOWELS = "æeo"
-_EZAFE = "E"
-"""The vowel of the ezafe while sentences are aligned."""
-_RAREST_CHUNK, _RAREST_SILENCE = 3, 0.01
-"""A chunk seen less often with a letter in FarsDat, and silence below this fraction, are taken for errors of the alignment."""
-_CERTAIN = 0.7
-"""Below this fraction of its occurrences, the most frequent reading of a word is not taken for certain."""
-_DOMINANT, _FREQUENT = 0.9, 10
-"""The same for words that HomoRich lists as homographs, and how often they must occur («به» is nearly always *be*)."""
-DEV_SENTENCES = 100
-"""The last sentences of FarsDat, from articles of their own, for choices; never trained on."""
-
-UNKNOWN = -1
-
-
-@dataclass(frozen=True)
-class Example:
-    """A line with its labels.
-
-    Attributes:
-        chunks: phonemes of each letter, None where unknown.
-        ezafe: 1, 0 or UNKNOWN for each word.
-    """
-
-    line: Line
-    chunks: tuple[str | None, ...]
-    ezafe: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class GoldSentence:
-    """A sentence of GE2PE: text and phonemes of its words; ezafe and homographs marked by their index."""
-
-    text: str
-    words: tuple[str, ...]
-    ezafe: frozenset[int]
-    homographs: frozenset[int]
-
-
-def read_gold(path: Path) -> list[GoldSentence]:
-    """GE2PE's sentences. FarsDat writes its phonemes in another alphabet than the test sets."""
-    alphabet = _FARSDAT if path.stem == "FarsDat" else _TEST_SETS
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise TextError(f"{path} cannot be read ({error.strerror}). Expected GE2PE's Data folder there.") from error
-    sentences = []
-    for row in rows:
-        written = re.sub(r"1(2?)(?=[^\s12])", r"1\1 ", row["Phoneme"]).translate(alphabet).split()
-        sentences.append(
-            GoldSentence(
-                row["Grapheme"].replace("|", PAUSE),  # the test sets write a comma as a bar
-                tuple(word.strip("12") for word in written),
-                frozenset(index for index, word in enumerate(written) if "1" in word),
-                frozenset(index for index, word in enumerate(written) if "2" in word),
-            )
-        )
-    return sentences
-
-
-def align_gold(sentences: Sequence[GoldSentence]) -> tuple[list[Example], Aligner]:
-    """Labels for every letter of sentences with phonemes, and the aligner that found them."""
-    pairs = []
-    for sentence in sentences:
-        spoken = "".join(
-            word[:-1] + _EZAFE if index in sentence.ezafe and word.endswith("e") else word
-            for index, word in enumerate(sentence.words)
-        )
-        pairs.append((read_line(sentence.text).letters, spoken))
-    aligner = Aligner(_HINTS)
-    aligner.fit(pairs, iterations=3)
-    aligned = [
-        (read_line(sentence.text), aligner.align(*pair)) for sentence, pair in zip(sentences, pairs, strict=True)
-    ]
-    examples = [_example_from_chunks(line, chunks) for line, chunks in aligned if chunks is not None]
-    return _without_rare_chunks(examples), aligner
-
-
-def _example_from_chunks(line: Line, chunks: list[str]) -> Example:
-    labels: list[str | None] = [""] * len(line.letters)
-    ezafe = []
-    for word in line.words:
-        own = chunks[word.start : word.end]
-        after = chunks[word.end] if word.end < len(chunks) else ""
-        if after.strip("j" + _EZAFE):  # something of the next word was aligned with the space
-            labels[word.start : word.end] = [None] * len(own)
-            ezafe.append(UNKNOWN)
-            continue
-        has_ezafe = (own[-1] + after).endswith(_EZAFE)
-        own[-1] += after
-        labels[word.start : word.end] = _canonical(line.text_of(word), own, has_ezafe)
-        ezafe.append(int(has_ezafe))
-    return Example(line, tuple(labels), tuple(ezafe))
-
-
-def _canonical(letters: str, chunks: Sequence[str], has_ezafe: bool) -> list[str]:
-    """Short vowels with the consonant before them, no glottal stop at the start, the ezafe removed from the last letter."""
-    chunks = list(chunks)
-    if has_ezafe:
-        chunks[-1] = chunks[-1].removesuffix(_EZAFE)
-        glide_is_written = letters[-1] == "ی" and letters[-2:-1] in "اوآ"
-        if chunks[-1].endswith("j") and not glide_is_written:
-            chunks[-1] = chunks[-1][:-1]
-    chunks = [chunk.replace(_EZAFE, "e") for chunk in chunks]
-    for index in range(1, len(chunks)):
-        before, chunk = chunks[index - 1], chunks[index]
-        if (
-            len(chunk) > 1
-            and chunk[0] in _SHORT_VOWELS
-            and chunk[1] not in VOWELS
-            and before
-            and before[-1] not in VOWELS
-        ):
-            chunks[index - 1], chunks[index] = before + chunk[0], chunk[1:]
-    chunks[0] = chunks[0].removeprefix("ʔ")
-    return chunks
-
-
-def _without_rare_chunks(examples: Sequence[Example]) -> list[Example]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for example in examples:
-        counts.update(
-            (letter, chunk)
-            for letter, chunk in zip(example.line.letters, example.chunks, strict=True)
-            if chunk is not None
-        )
-    totals = Counter()
-    for (letter, _), count in counts.items():
-        totals[letter] += count
-
-    def is_rare(letter: str, chunk: str) -> bool:
-        count = counts[letter, chunk]
-        return count < _RAREST_CHUNK or (not chunk and count < _RAREST_SILENCE * totals[letter])
-
-    cleaned = []
-    for example in examples:
-        chunks, ezafe = list(example.chunks), list(example.ezafe)
-        for word in example.line.words:
-            span = slice(word.start, word.end)
-            pairs = zip(example.line.letters[span], chunks[span], strict=True)
-            if any(chunk is None or is_rare(letter, chunk) for letter, chunk in pairs):
-                chunks[span] = [None] * (word.end - word.start)
-        cleaned.append(replace(example, chunks=tuple(chunks), ezafe=tuple(ezafe)))
-    return cleaned
-
-
-Reading = tuple[str, ...]
-"""One chunk per letter of a word, ezafe removed."""
-
-
-def readings_of(examples: Iterable[Example]) -> dict[str, Counter[Reading]]:
-    """word → how often it was read how."""
-    readings: dict[str, Counter[Reading]] = defaultdict(Counter)
-    for example in examples:
-        for word in example.line.words:
-            chunks = example.chunks[word.start : word.end]
-            if None not in chunks:
-                readings[example.line.text_of(word)][tuple(str(chunk) for chunk in chunks)] += 1
-    return readings
-
-
-class WordReader:
-    """Readings of single words: FarsDat's, else espeak-ng's where ipa-dict does not contradict it; None for homographs."""
-
-    def __init__(
-        self,
-        gold: dict[str, Counter[Reading]],
-        ipa_dict: dict[str, set[str]],
-        homographs: Iterable[str],
-        aligner: Aligner,
-        allowed: dict[str, set[str]],
-    ):
-        self.gold, self.ipa_dict, self.homographs = gold, ipa_dict, frozenset(homographs)
-        self._aligner, self._allowed = aligner, allowed
-
-    def read_many(self, words: Sequence[str]) -> dict[str, Reading | None]:
-        """The reading of each word, None where it is uncertain."""
-        readings: dict[str, Reading | None] = {}
-        rest = []
-        for word in words:
-            if word in self.gold:
-                readings[word] = self.certain_reading(word)
-            elif word in self.homographs:
-                readings[word] = None
-            else:
-                rest.append(word)
-        for word, spoken in zip(rest, espeak.phonemize(rest, "fa"), strict=True):
-            readings[word] = self._checked(word, _espeak_reading(spoken))
-        return readings
-
-    def certain_reading(self, word: str) -> Reading | None:
-        """FarsDat's reading of a word, if nearly all its occurrences have it; glottal stops make no difference."""
-        if word not in self.gold:
-            return None
-        counts: Counter[str] = Counter()
-        for reading, count in self.gold[word].items():
-            counts["".join(reading).replace("ʔ", "")] += count
-        sound, count = counts.most_common(1)[0]
-        total = counts.total()
-        is_certain = (
-            count >= _DOMINANT * total and total >= _FREQUENT if word in self.homographs else count > _CERTAIN * total
-        )
-        if not is_certain:
-            return None
-        return next(each for each, _ in self.gold[word].most_common() if "".join(each).replace("ʔ", "") == sound)
-
-    def _checked(self, word: str, spoken: str) -> Reading | None:
-        listed = self.ipa_dict.get(word)
-        if listed and _folded(spoken) not in map(_folded, listed):
-            return None
-        return self.align(word, spoken)
-
-    def align(self, word: str, spoken: str) -> Reading | None:
-        """A word's phonemes as chunks; None where they do not fit its letters."""
-        if not spoken:
-            return None
-        chunks = self._aligner.align(word, spoken if spoken[0] not in VOWELS else f"ʔ{spoken}")
-        if chunks is None:
-            return None
-        chunks = _canonical(word, chunks, has_ezafe=False)
-        if any(chunk not in self._allowed.get(letter, ()) for letter, chunk in zip(word, chunks, strict=True)):
-            return None
-        return tuple(chunks)
-
-
-def _espeak_reading(spoken: str) -> str:
-    """espeak-ng's phonemes in ours, with the glide that it omits between i and another vowel."""
-    plain = re.sub("[ˈˌ ,.]", "", from_espeak(spoken, "fa")).replace("tʃ", "ʧ").replace("dʒ", "ʤ")
-    return re.sub(f"i(?=[{VOWELS}])", "ij", plain)
-
-
-def _folded(phonemes: str) -> str:
-    return re.sub(r"ʔ|(.)(?=\1)", "", phonemes)
-
-
-def read_ipa_dict(path: Path) -> dict[str, set[str]]:
-    """word → its pronunciations in our symbols."""
-    words: dict[str, set[str]] = defaultdict(set)
-    for row in path.read_text(encoding="utf-8").splitlines():
-        word, _, listed = row.partition("\t")
-        line = read_line(normalize_text(word, "fa"))
-        if len(line.words) == 1:
-            for each in listed.split(","):
-                spoken = each.strip().translate(_IPA_DICT).replace("tʃ", "ʧ").replace("dʒ", "ʤ")
-                words[line.letters].add(re.sub(f"i(?=[{VOWELS}])", "ij", spoken.replace("ow", "o")))
-    return words
-
-
-def read_homographs(path: Path) -> dict[str, dict[str, list[str]]]:
-    """HomoRich: word → reading in our symbols → sentences."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        read_line(word).letters: {
-            reading.translate(_HOMORICH): sentences
-            for reading, sentences in readings.items()
-            if reading.isascii() and " " not in reading
-        }
-        for word, readings in content.items()
-    }
-
-
-def read_raw_sentences(folder: Path) -> list[str]:
-    """Every different sentence of Common Voice's text files, normalized."""
-    sentences = {
-        row.strip() for path in sorted(folder.glob("*.txt")) for row in path.read_text(encoding="utf-8").splitlines()
-    }
-    return [normalize_text(sentence, "fa") for sentence in sorted(sentences) if sentence]
-
-
-_WRITTEN_GLIDE = f"ه{ZWNJ}ی"
-"""The ezafe after a silent ه as many people write it."""
-_NEVER_AFTER_EZAFE = frozenset(
-    "و را از به با که است بود شد نیست هست اند هم تا یا اما اگر چون ولی باشد شده بودند شدند کرد کردند "
-    "می‌شود می‌کند".split()
-)
-"""Before these words nothing has an ezafe."""
-
-
-def certain_ezafe(line: Line) -> list[int]:
-    """The ezafe of words where the spelling shows it: 1, 0 or UNKNOWN."""
-    labels = []
-    for index, word in enumerate(line.words):
-        text = line.text_of(word)
-        following = line.text_of(line.words[index + 1]) if index + 1 < len(line.words) else ""
-        marks = line.marks[word.end - 1]
-        is_never = following in _NEVER_AFTER_EZAFE or following.startswith(("می" + ZWNJ, "نمی" + ZWNJ))
-        if marks >> KASRA & 1 or marks >> HAMZA & 1 or text.endswith(_WRITTEN_GLIDE):
-            labels.append(1)
-        elif not following or line.letters[word.end] == PAUSE or is_never or text.endswith("ها"):
-            labels.append(0)
-        elif text.endswith("های"):
-            labels.append(1)
-        else:
-            labels.append(UNKNOWN)
-    return labels
-
-
-_SPELLED = re.compile(
-    rf"(?<![{LETTERS}{ZWNJ}])(?:([{LETTERS}]{{2,}}[^اویهآ\W]){ZWNJ}?(ها|های)|([{LETTERS}{ZWNJ}]+ه)(?:{ZWNJ}ی|\u0654))"
-    rf"(?= [{LETTERS}])"
-)
-
-
-def without_spelled_ezafe(text: str) -> tuple[str, dict[int, int]] | None:
-    """A sentence rewritten so that its spelling no longer shows the ezafe of some words, and the ezafe of those words.
-
-    «کتاب‌های من» becomes «کتاب من» and «خانه‌ی من» becomes «خانه من», with an ezafe; «کتاب‌ها را» becomes «کتاب را», without.
-    """
-    pieces, labels, position = [], {}, 0
-    for match in _SPELLED.finditer(text):
-        pieces += [text[position : match.start()], match[1] or match[3]]
-        labels[len(read_line("".join(pieces)).words) - 1] = int(match[2] != "ها")
-        position = match.end()
-    if not labels:
-        return None
-    return "".join([*pieces, text[position:]]), labels
-
-
-def label_sentences(
-    sentences: Sequence[str], reader: WordReader, known: Sequence[dict[int, int]] | None = None
-) -> list[Example]:
-    """Raw sentences with the readings of their words and the ezafe where it is certain (or `known`, by index of the word)."""
-    lines = [read_line(sentence) for sentence in sentences]
-    words = {line.text_of(word) for line in lines for word in line.words}
-    words = sorted(words | {word[:-2] for word in words if word.endswith(_WRITTEN_GLIDE)})
-    readings = reader.read_many(words)
-    examples = []
-    for index, line in enumerate(lines):
-        if not line.words:
-            continue
-        chunks: list[str | None] = [""] * len(line.letters)
-        for word in line.words:
-            text = line.text_of(word)
-            reading = readings[text]
-            if text.endswith(_WRITTEN_GLIDE):
-                stem = readings.get(text[:-2])
-                reading = (*stem, "", "j") if stem is not None else None
-            chunks[word.start : word.end] = reading if reading is not None else [None] * (word.end - word.start)
-        ezafe = certain_ezafe(line)
-        for position, label in (known[index] if known else {}).items():
-            ezafe[position] = label
-        for word, label in zip(line.words, ezafe, strict=True):
-            if (
-                label == 1 and chunks[word.end - 1] == "je"
-            ):  # espeak-ng speaks the ezafe of some words with a written glide
-                chunks[word.end - 1] = "j"
-        examples.append(Example(line, tuple(chunks), tuple(ezafe)))
-    return examples
-
-
-def label_homographs(homographs: dict[str, dict[str, list[str]]], reader: WordReader) -> list[Example]:
-    """HomoRich's sentences with the reading of their homograph."""
-    examples = []
-    for word, readings in homographs.items():
-        for spoken, sentences in readings.items():
-            own = reader.align(word, spoken)
-            if own is None:
-                continue
-            for example in label_sentences([normalize_text(sentence, "fa") for sentence in sentences], reader):
-                chunks = list(example.chunks)
-                for place in example.line.words:
-                    if example.line.text_of(place) == word:
-                        chunks[place.start : place.end] = own
-                examples.append(replace(example, chunks=tuple(chunks)))
-    return examples
-
-
-_FUNCTION_WORDS = {"و": "væ", "به": "be", "برای": "bærɑje"}
-"""Words at whose borders the alignment of sentences is unreliable."""
+"""Words that are not read as they are written, or whose chunks FarsDat does not have."""
 _TANVIN = "\u064b"
-_IRREGULAR_FREQUENT = 20
-"""Words that occur as often in the raw sentences and are not read as they are written (حتی) belong into the lexicon."""
 
 
-def build_lexicon(reader: WordReader, raw: Sequence[str]) -> dict[str, str]:
-    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, adverbs in ‑an, irregular words.
+@dataclass(frozen=True)
+class PersianExamples:
+    """Labeled texts by source; see `g2p_persian`."""
 
-    Args:
-        raw: sentences; adverbs that some of them write with the mark (معمولاً) are also read without it (معمولا).
+    gold: list[Example]
+    raw: list[Example]
+    rewritten: list[Example]
+    homographs: list[Example]
+    words: list[Example]
+    """Every word of the sentences and of ipa-dict, alone."""
+    listed_words: list[Example]
+    """Words of Lilak."""
+    classes: dict[str, str]
+    allowed: dict[str, set[str]]
+    lexicon: dict[str, str]
+    adverbs: list[Line]
+    homograph_readings: dict[str, list[Reading]]
+
+
+def prepare_persian(folder: Path, report: Report) -> PersianExamples:
+    """Read and align the sources."""
+    report("Aligning letters and phonemes of FarsDat.")
+    sentences = read_gold(folder / "ge2pe" / "FarsDat.csv")[:-DEV_SENTENCES]
+    gold, aligner = align_gold(sentences)
+    allowed: dict[str, set[str]] = defaultdict(set)
+    for example in gold:
+        for letter, chunk in zip(example.line.letters, example.chunks, strict=True):
+            if chunk is not None:
+                allowed[letter].add(chunk)
+    listed = read_ipa_dict(folder / "ipa-dict-fa.txt")
+    homographs = read_homographs(folder / "homorich-homographs.json")
+    reader = WordReader(readings_of(gold), listed, homographs, aligner, allowed)
+    raw = read_raw_sentences(folder / "common-voice")
+    report(f"Reading {len(raw):,} raw sentences.")
+    rewritten = [each for each in map(without_spelled_ezafe, raw) if each is not None]
+    classes = read_classes(folder / "lilak-lexicon.txt")
+    lines = [read_line(sentence) for sentence in raw]
+    seen = {line.text_of(word) for line in lines for word in line.words} | set(listed)
+    return PersianExamples(
+        gold=gold,
+        raw=label_sentences(raw, reader),
+        rewritten=label_sentences([text for text, _ in rewritten], reader, [known for _, known in rewritten]),
+        homographs=label_homographs(homographs, reader),
+        words=word_examples(reader.read_many(sorted(seen))),
+        listed_words=word_examples(reader.read_many(sorted(set(classes) - seen))),
+        classes=classes,
+        allowed=dict(allowed),
+        lexicon=build_lexicon(reader),
+        adverbs=marked_adverbs([*raw, *(sentence.text for sentence in sentences)]),
+        homograph_readings=build_homograph_readings(homographs, reader),
+    )
+
+
+def train_persian(
+    folder: Path, settings: TaggerSettings, report: Report, start: LetterTagger | None = None
+) -> G2PModel:
+    """The whole Persian model; the tagger is trained from `start` or from random weights."""
+    examples = prepare_persian(folder, report)
+    ezafe = train_persian_ezafe(examples)
+    tagger = train_persian_tagger(examples, ezafe, settings, report, start)
+    lexicon = adverb_readings(tagger, examples.adverbs) | examples.lexicon
+    lexicon = {word: phonemes for word, phonemes in lexicon.items() if word not in examples.homograph_readings}
+    return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
+
+
+def build_lexicon(reader: WordReader) -> dict[str, str]:
+    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, irregular words.
+
+    espeak-ng's readings are labels for training and are not copied here.
     """
     lexicon = {}
     for word, listed in reader.ipa_dict.items():
@@ -448,71 +156,212 @@ def build_lexicon(reader: WordReader, raw: Sequence[str]) -> dict[str, str]:
     for word, spoken in lexicon.items():
         if word.endswith(("ای", "وی")) and spoken.endswith("je"):
             lexicon[word] = spoken[:-1]
-    marked = sorted({word for sentence in raw for word in sentence.split() if word.endswith("ا" + _TANVIN)})
-    for word, spoken in zip(marked, espeak.phonemize(marked, "fa"), strict=True):
-        reading = _espeak_reading(spoken)
-        if reading.endswith("æn"):
-            lexicon[read_line(word).letters] = reading
-    counts = Counter(word for sentence in raw for word in sentence.split())
-    frequent = sorted(
-        word
-        for word, count in counts.items()
-        if count >= _IRREGULAR_FREQUENT and word not in lexicon and word not in reader.homographs and word.isalpha()
-    )
-    for word, spoken in zip(frequent, espeak.phonemize(frequent, "fa"), strict=True):
-        reading = _espeak_reading(spoken)
-        if word not in reader.gold and reading and reader.align(word, reading) is None:
-            lexicon[word] = reading
-    return lexicon | _FUNCTION_WORDS
+    return lexicon | _FUNCTION_WORDS | _IRREGULAR_WORDS
+
+
+def marked_adverbs(raw: Iterable[str]) -> list[Line]:
+    """Adverbs in ‑an that some sentence writes with the mark (معمولاً); many people write them without it (معمولا)."""
+    return [
+        read_line(word)
+        for word in sorted({each for row in raw for each in row.split()})
+        if word.endswith("ا" + _TANVIN)
+    ]
+
+
+def adverb_readings(tagger: LetterTagger, adverbs: Iterable[Line]) -> dict[str, str]:
+    """The tagger's readings of marked adverbs, for the same adverbs written without the mark."""
+    readings = {}
+    for line in adverbs:
+        phonemes = _read_alone(tagger, line)
+        readings[line.letters] = phonemes if phonemes.endswith("æn") else phonemes.rstrip("ɑæ") + "æn"
+    return readings
+
+
+def misread_words(tagger: LetterTagger, words: Iterable[Example]) -> list[int]:
+    """Indices of the words that the tagger reads otherwise than their label says."""
+    return [
+        index
+        for index, word in enumerate(words)
+        if _read_alone(tagger, word.line) != "".join(chunk or "" for chunk in word.chunks)
+    ]
+
+
+def _read_alone(tagger: LetterTagger, line: Line) -> str:
+    scores, _ = tagger.run(tagger.encode(line.letters), mark_array(line))
+    return "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1))
+
+
+def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
+    """The log-linear ezafe model; sources whose labels are less certain count less.
+
+    A first model labels raw sentences for the second (self-training).
+    """
+    certain = [(examples.gold, 1.0), (examples.rewritten, 0.5)]
+    first = train_ezafe([*certain, (examples.raw[::3], 0.2)], examples.classes)
+    labeled = [with_likely_ezafe(first, example) for example in [*examples.raw[::2], *examples.homographs]]
+    return train_ezafe([*certain, (labeled, 0.15)], examples.classes)
 
 
 def build_homograph_readings(
     homographs: dict[str, dict[str, list[str]]], reader: WordReader
-) -> dict[str, list[HomographReading]]:
+) -> dict[str, list[Reading]]:
     """word → its readings, for homographs without one dominant reading."""
     readings = {}
     for word, listed in homographs.items():
         aligned = {"".join(each) for each in (reader.align(word, spoken) for spoken in listed) if each is not None}
         if len(aligned) > 1 and reader.certain_reading(word) is None:
-            readings[word] = [HomographReading(phonemes, "") for phonemes in sorted(aligned)]
+            readings[word] = [Reading(phonemes, "") for phonemes in sorted(aligned)]
     return readings
 
 
-_CLASSES = {
-    "verb": "v", "noun_singular": "n", "noun_plural": "N", "adjective": "a", "adverb": "d", "pronoun": "p", "numeral": "u",
-    "adposition": "r", "conjunction": "c", "adjective_comparative": "A", "adjective_superlative": "S",
-}  # fmt: skip
+def train_persian_homographs(folder: Path, examples: PersianExamples) -> HomographModel:
+    """The homograph model from HomoRich's sentences, and from raw sentences with the usual reading.
+
+    HomoRich has as many sentences for a rare reading as for the usual one; the raw sentences restore what is usual.
+    """
+    homographs = read_homographs(folder / "homorich-homographs.json")
+    readings = examples.homograph_readings
+    sentences = persian_homograph_examples(homographs, readings)
+    usual = usual_homograph_examples([example.line for example in examples.raw], readings)
+    return train_homographs([*sentences, *usual], readings)
 
 
-def read_classes(path: Path) -> dict[str, str]:
-    """Lilak: word → its parts of speech, one letter each; empty if the file is missing."""
-    if not path.is_file():
-        return {}
-    classes: dict[str, set[str]] = defaultdict(set)
-    for row in path.read_text(encoding="utf-8").splitlines():
-        word, _, rest = row.partition(",")
-        line = read_line(word)
-        if len(line.words) == 1 and not row.startswith("#"):
-            classes[line.letters].add(_CLASSES.get(rest.partition(",")[0], "o"))
-    return {word: "".join(sorted(letters)) for word, letters in classes.items()}
+def usual_homograph_examples(
+    lines: Iterable[Line], readings: Mapping[str, Sequence[Reading]]
+) -> list[HomographExample]:
+    """Raw sentences with homographs in the reading that espeak-ng gives them, which is the most frequent one."""
+    default = usual_readings(readings)
+    examples = []
+    counts: Counter[str] = Counter()
+    for line in lines:
+        items = tuple(item for item, _ in words_and_pauses(line))
+        for index, item in enumerate(items):
+            if item in default and counts[item] < _USUAL_SENTENCES:
+                counts[item] += 1
+                examples.append(HomographExample(items, index, default[item]))
+    return examples
 
 
-def word_examples(readings: Mapping[str, Reading | None]) -> list[Example]:
-    """Single words as examples; their ezafe is unknown."""
-    return [
-        Example(Line(word, (0,) * len(word), (Word(0, len(word)),)), reading, (UNKNOWN,))
-        for word, reading in readings.items()
-        if reading is not None
-    ]
+def persian_homograph_examples(
+    homographs: Mapping[str, Mapping[str, Sequence[str]]], readings: Mapping[str, Sequence[Reading]]
+) -> list[HomographExample]:
+    """HomoRich's sentences for the homograph model."""
+    examples = []
+    for word, by_reading in homographs.items():
+        spoken = [reading.phonemes for reading in readings.get(word, ())]
+        for reading, sentences in by_reading.items():
+            if reading.removeprefix("ʔ") not in spoken:
+                continue
+            for sentence in sentences:
+                items = tuple(item for item, _ in words_and_pauses(read_line(sentence)))
+                if word in items:
+                    examples.append(HomographExample(items, items.index(word), spoken.index(reading.removeprefix("ʔ"))))
+    return examples
 
 
-def usual_readings(readings: Mapping[str, Sequence[HomographReading]]) -> dict[str, int]:
-    """word → index of the reading that espeak-ng gives it; words that it reads in no listed way are left out."""
-    words = sorted(readings)
-    usual = {}
-    for word, spoken in zip(words, espeak.phonemize(words, "fa"), strict=True):
-        heard = _folded(_espeak_reading(spoken))
-        listed = [_folded(reading.phonemes) for reading in readings[word]]
-        if heard in listed:
-            usual[word] = listed.index(heard)
-    return usual
+def train_persian_tagger(
+    examples: PersianExamples,
+    ezafe: EzafeModel,
+    settings: TaggerSettings,
+    report: Report,
+    start: LetterTagger | None = None,
+) -> LetterTagger:
+    """The tagger, trained from `start` or from random weights.
+
+    After each epoch the words that it still misreads are found; the next epoch repeats them.
+    """
+    tags = list(start.tags) if start else sorted(set().union(*examples.allowed.values()) | {""})
+    if start is not None:
+        settings = replace(
+            settings,
+            channels=len(start.weights["norm_out"]),
+            dilations=start.dilations,
+            learning_rate=_FURTHER_LEARNING_RATE,
+        )
+    weights = start.weights if start else initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
+    report("Labeling the ezafe of the raw sentences.")
+    labeled = replace(
+        examples,
+        raw=[with_likely_ezafe(ezafe, example) for example in examples.raw],
+        rewritten=[with_likely_ezafe(ezafe, example) for example in examples.rewritten],
+        homographs=[with_likely_ezafe(ezafe, example) for example in examples.homographs],
+    )
+    extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
+    allowed = {letter: chunks & set(tags) for letter, chunks in examples.allowed.items()}
+    epochs = _PersianEpochs(labeled, tags)
+
+    def find_misread(weights: Mapping[str, np.ndarray]) -> None:
+        if epochs.count % _MISREAD_EVERY == 0:
+            epochs.find_misread(build_tagger(ALPHABET, tags, allowed, weights, settings, extra))
+            report(f"{len(epochs.misread):,} words are misread.")
+
+    if start is not None:
+        find_misread(start.weights)
+    report("Training the letter tagger.")
+    weights = train_tagger(epochs.draw, weights, settings, report, find_misread)
+    return build_tagger(ALPHABET, tags, allowed, weights, settings, extra)
+
+
+def mark_array(line: Line) -> np.ndarray:
+    """(letters, marks) bool."""
+    return (np.array(line.marks, np.int64)[:, None] >> np.arange(len(MARKS))) & 1 == 1
+
+
+class _PersianEpochs:
+    """Draws the examples of each epoch."""
+
+    def __init__(self, examples: PersianExamples, tags: Sequence[str]):
+        tag_of = {tag: index for index, tag in enumerate(tags)}
+        self._mark_of = np.array([_mark_of(tag) for tag in tags])
+        self._sources = {
+            name: [_labeled(example, tag_of) for example in getattr(examples, name)]
+            for name in ("gold", "raw", "rewritten", "homographs", "words", "listed_words")
+        }
+        self._words = [*examples.words, *examples.listed_words]
+        self.misread: list[int] = []
+        self.count = 0
+
+    def find_misread(self, tagger: LetterTagger) -> None:
+        self.misread = misread_words(tagger, self._words)
+
+    def draw(self, generator: np.random.Generator) -> list[Labeled]:
+        self.count += 1
+        drawn = list(self._sources["gold"]) * (_GOLD_REPEATS - 1)
+        for name, members in self._sources.items():
+            order = generator.permutation(len(members))[: _PER_EPOCH.get(name)]
+            drawn += [members[index] for index in order]
+        words = [*self._sources["words"], *self._sources["listed_words"]]
+        drawn += [words[index] for index in self.misread] * _MISREAD_REPEATS
+        return [_with_random_marks(each, self._mark_of, generator) for each in drawn]
+
+
+def _labeled(example: Example, tag_of: Mapping[str, int]) -> Labeled:
+    line = example.line
+    ends = np.full(len(line.letters), IGNORED, np.float32)
+    for word, label in zip(line.words, example.ezafe, strict=True):
+        ends[word.end - 1] = label
+    return Labeled(
+        rows=np.array([ALPHABET.index(letter) + 1 for letter in line.letters], np.int32),
+        tags=np.array([IGNORED if chunk is None else tag_of.get(chunk, IGNORED) for chunk in example.chunks], np.int32),
+        ends=ends,
+        marks=mark_array(line),
+    )
+
+
+def _mark_of(tag: str) -> int:
+    """The diacritic that writes a chunk's short vowel, or -1."""
+    return "æeo".find(tag[-1]) if len(tag) > 1 and tag[0] not in VOWELS else -1
+
+
+def _with_random_marks(example: Labeled, mark_of: np.ndarray, generator: np.random.Generator) -> Labeled:
+    """Diacritics removed or added at random, so that the model follows them where they are written and needs none."""
+    assert example.marks is not None
+    marks = example.marks.copy()
+    if generator.random() < 0.5:
+        marks[:] = False
+    if generator.random() < 0.3:
+        chosen = np.flatnonzero((generator.random(len(marks)) < 0.15) & (example.tags >= 0))
+        chosen = chosen[mark_of[example.tags[chosen]] >= 0]
+        marks[chosen, mark_of[example.tags[chosen]]] = True
+        marks[(example.ends == 1) & (generator.random(len(marks)) < 0.2), KASRA] = True
+    return replace(example, marks=marks)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from myxtts.errors import TextError
 from myxtts.text import g2p
+from myxtts.text.g2p import INVENTORY
 from myxtts.text.g2p_english import one_primary_stress, with_plural
 from myxtts.text.g2p_files import load_model, save_model
-from myxtts.text.inventory import INVENTORY
 from myxtts.text.lexicon import Lexicon
 
 PAUSES = set(",.?!;:—… ")
@@ -68,6 +68,21 @@ def test_persian_punctuation_ends_a_phrase():
     assert plain(read("کتاب، من!", "fa")) == "ketɑb, mæn!"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("بیست و سه", "bist o se"),
+        ("صد و بیست و پنجم", "sæd o bist o pænʤom"),
+        ("دو و نیم", "do o nim"),
+        ("دو و سه", "do væ se"),
+        ("من و تو", "mæn væ to"),
+        ("بیست، و سه", "bist, væ se"),
+    ],
+)
+def test_persian_and_inside_a_number_is_o(text, expected):
+    assert plain(read(text, "fa")).replace("dʒ", "ʤ") == expected
+
+
 def test_persian_stress_is_before_the_ezafe_and_on_the_prefix_of_verbs():
     assert read("کتاب من", "fa").startswith("ketˈɑbe")
     assert read("می\u200cروم", "fa").startswith("mˈi")
@@ -118,6 +133,7 @@ def test_a_model_survives_its_file(tmp_path):
     assert again.lexicon == model.lexicon
     assert again.homographs.readings == model.homographs.readings
     assert again.ezafe is not None
+    assert model.ezafe is not None
     assert again.ezafe.classes == model.ezafe.classes
     for name, weight in model.tagger.weights.items():
         np.testing.assert_allclose(again.tagger.weights[name], weight, atol=1e-6)
@@ -175,3 +191,9 @@ def test_a_hostile_model_is_refused_before_its_arrays_are_read(tmp_path, write):
         write(archive)
     with pytest.raises(TextError, match="not a pronunciation model"):
         load_model(tmp_path / "en.npz")
+
+
+def test_the_licenses_of_the_lexicons_are_distributed():
+    notice = (g2p.MODEL_FOLDER / "NOTICE.md").read_text(encoding="utf-8")
+    assert "Carnegie Mellon University" in notice
+    assert "dohliam" in notice

@@ -1,7 +1,7 @@
 """Homographs by context."""
 
-from myxtts.text.homographs import Reading
-from myxtts.training.g2p_homographs import HomographExample, train_homographs
+from myxtts.text.context_models import Reading
+from myxtts.training.g2p_context_models import HomographExample, train_homographs
 
 READINGS = {
     "lead": [Reading("lˈɛd", "nou"), Reading("lˈid", "vrb")],

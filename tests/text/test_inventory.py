@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from myxtts.text import phonemes
-from myxtts.text.inventory import _FROM_ESPEAK, INVENTORY, from_espeak
+from myxtts.text.g2p import _FROM_ESPEAK, INVENTORY, from_espeak
 
 
 def test_every_symbol_is_one_code_point_in_nfd():

@@ -1,10 +1,12 @@
 """Where a long text is cut."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from myxtts.errors import TextError
+from myxtts.text.cases import misplaced_sentences
 from myxtts.text.sentences import TextPiece, cut_first_clause, split_sentences
 
 
@@ -63,6 +65,28 @@ ENGLISH_DOTS = [
 @pytest.mark.parametrize(("text", "sentences"), ENGLISH_DOTS)
 def test_an_english_dot_ends_a_sentence_where_the_words_around_it_tell(text, sentences):
     assert texts_of(split_sentences(text, "en")) == sentences
+
+
+HARD_CASES_RIGHT = {"en": 100, "fa": 99}
+
+
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_hard_cases_are_split_right(language):
+    wrong = misplaced_sentences(Path(__file__).parent / "sentences" / f"{language}.txt", language)
+    assert len(wrong) <= 100 - HARD_CASES_RIGHT[language], wrong
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("ko", "네. 좋아요.", ["네.", "좋아요."]),
+        ("de", "Siehe Nr. 5 usw. bis 7.", ["Siehe Nr. 5 usw. bis 7."]),
+        ("en", "First\n- one\n- two", ["First", "- one", "- two"]),
+        ("en", "It ended in 2020. 2021 was better.", ["It ended in 2020.", "2021 was better."]),
+    ],
+)
+def test_rules_of_one_language_leave_the_others_alone(language, text, sentences):
+    assert texts_of(split_sentences(text, language)) == sentences
 
 
 def test_only_the_last_piece_of_a_long_sentence_ends_it():

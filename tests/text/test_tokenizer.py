@@ -178,7 +178,7 @@ def test_a_front_end_of_garbage_is_refused(garbage):
 
 
 def test_a_lexicon_without_phonemes_is_refused():
-    with pytest.raises(TextError, match="spelled in graphemes"):
+    with pytest.raises(TextError, match="read as graphemes"):
         FrontEnd("graphemes", Lexicon({"a": "b"}))
 
 

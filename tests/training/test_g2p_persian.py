@@ -6,16 +6,8 @@ import pytest
 
 from myxtts.errors import TextError
 from myxtts.text.persian_letters import read_line
-from myxtts.training.g2p_persian import (
-    UNKNOWN,
-    align_gold,
-    certain_ezafe,
-    read_gold,
-    read_homographs,
-    read_ipa_dict,
-    readings_of,
-    without_spelled_ezafe,
-)
+from myxtts.training.g2p_persian_labels import UNKNOWN, align_gold, certain_ezafe, readings_of, without_spelled_ezafe
+from myxtts.training.g2p_persian_sources import read_gold, read_homographs, read_ipa_dict
 
 
 @pytest.fixture
