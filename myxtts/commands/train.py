@@ -31,8 +31,7 @@ def run_train(arguments: argparse.Namespace) -> int:
     """Train, then print a summary of the run."""
     config = config_of(arguments)
     from myxtts.runtime.locks import RunLock
-    from myxtts.training.preflight import check_network, make_run_folders
-    from myxtts.training.starting_config import resolve_starting_config
+    from myxtts.training.starting_config import check_network, make_run_folders, resolve_starting_config
 
     config = resolve_starting_config(config, arguments.reset_training, print_line)
     check_network(config)
