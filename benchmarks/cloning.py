@@ -21,7 +21,7 @@ from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError
-from myxtts.evaluation.similarity import SpeakerEmbedder
+from myxtts.evaluation.clip_metrics import SpeakerEmbedder
 from myxtts.synthesis.voice import Voice
 
 SENTENCES = 12
