@@ -80,7 +80,7 @@ def test_the_graph_decides_and_not_the_source_text(record_property):
 
 
 def test_the_diagnosis_names_the_python_loader_and_the_fix(tone_corpus, record_property):
-    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_bottleneck
 
     data = {"plan": "fixed", "use_tf_native_loading": False}
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus, data), 6)

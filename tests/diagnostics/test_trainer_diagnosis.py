@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.bottleneck import BottleneckDiagnosis
 from myxtts.diagnostics.observe.pipeline import DatasetStage
 from myxtts.diagnostics.observe.source_lines import UNKNOWN
-from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
-from myxtts.diagnostics.retracing import RetracingDiagnosis
+from myxtts.diagnostics.observe.split_steps import find_cyclic_stalls
+from myxtts.diagnostics.trainer_diagnosis import BottleneckDiagnosis, RetracingDiagnosis
 from myxtts.diagnostics.trial import Trial
 from myxtts.runtime.compilation import Counts, Retrace, RetraceKind
 
@@ -34,7 +33,7 @@ def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
 
 
 def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path):
-    from myxtts.diagnostics.bottleneck import _time_step
+    from myxtts.diagnostics.trainer_diagnosis import _time_step
     from myxtts.diagnostics.trial import trial_trainer
     from tests.corpus.tiny_corpus import make_corpus
     from tests.training.small_runs import small_config
