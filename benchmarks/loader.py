@@ -170,7 +170,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         started = time.perf_counter()
         with open_records(target, settings, None) as writer:
             writer.start(SymbolTable().to_list())
-            for place, head, payload in pool.run("audio", [[path, sample_rate, None] for path in paths]):
+            for place, head, payload in pool.run("audio", [[path, sample_rate, None, False] for path in paths]):
                 record = {
                     "key": clip_key(utterances[place].id),
                     "source_bytes": 0,

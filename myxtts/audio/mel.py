@@ -145,7 +145,7 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     padded = np.pad(samples, (left, spec.n_fft - left), mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, spec.n_fft)[:: spec.hop_length]
     frames = frames[: num_frames(len(samples), spec)]
-    window, blocks, transform = analysis_window(spec), _filter_blocks(spec), _real_transform()
+    window, blocks, transform = analysis_window(spec), _filter_blocks(spec), real_transform()
     mel = np.empty((len(frames), spec.n_mels), np.float32)
     windowed = np.empty((FRAMES_AT_ONCE, spec.n_fft), np.float32)
     magnitudes = np.empty((FRAMES_AT_ONCE, 1 + left), np.float32)
@@ -160,7 +160,7 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
 
 
 @functools.cache
-def _real_transform() -> Callable[[np.ndarray], Any]:
+def real_transform() -> Callable[[np.ndarray], Any]:
     """scipy's Fourier transform of real rows; NumPy's where scipy is not installed: cloning transforms only a few rows."""
     try:
         import scipy.fft

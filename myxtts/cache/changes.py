@@ -51,15 +51,22 @@ class Changes:
     may_have_same_audio: np.ndarray
     """The size is the recorded one but the time is not: only the content can show whether the recording changed."""
     has_same_text: np.ndarray
+    lacks_parts: np.ndarray
+    """Prepared by an earlier version, or without the sound that is asked for now: decoded once more, its frames stay."""
 
     @property
     def is_ready(self) -> np.ndarray:
         """Nothing has to be done."""
-        return self.has_same_audio & self.has_same_text
+        return self.has_same_audio & self.has_same_text & ~self.lacks_parts
 
 
-def find_changes(clips: ClipStates, known: np.ndarray, remembered: Mapping[str, RememberedRejection]) -> Changes:
-    """Compare the clips with the known records (`RECORD`; of several with one key the last counts) and former rejections."""
+def find_changes(
+    clips: ClipStates, known: np.ndarray, remembered: Mapping[str, RememberedRejection], with_sound: bool = False
+) -> Changes:
+    """Compare the clips with the known records (`RECORD`; of several with one key the last counts) and former rejections.
+
+    `with_sound`: records without samples and pitch lack a part.
+    """
     keys = known["key"].tobytes()
     row_of_key = {keys[16 * row : 16 * row + 16]: row for row in range(len(known))}
     rows = np.array([row_of_key.get(key, -1) for key in clips.keys], np.int64)
@@ -76,6 +83,7 @@ def find_changes(clips: ClipStates, known: np.ndarray, remembered: Mapping[str, 
         is_rejected=is_rejected & ~is_known,
         has_same_audio=has_same_size & has_same_time,
         may_have_same_audio=has_same_size & ~has_same_time,
+        lacks_parts=is_known & ((records["bandwidth"] == 0) | (with_sound & (records["sample_start"] == 0))),
         has_same_text=is_known & (records["text_hash"] == clips.text_hashes),
     )
 

@@ -5,6 +5,9 @@ A cache folder holds
                        names and sizes of the files below, names and types of the index's columns
     frames-G.f32       raw little-endian float32 (rows, n_mels); row 0 is zeros, the row that padding points at
     tokens-G.i32       raw little-endian int32; element 0 is 0
+    samples-G.i16      raw little-endian int16 at the mel's sample rate, of the clips that were prepared with their sound;
+                       element 0 is 0
+    pitch-G.f32        raw little-endian float32, Hz per frame (0: unvoiced), of the same clips; element 0 is 0
     index-G.bin        one column after the other, one value per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
     strings-G.bin      UTF-8: all ids, then all texts
     notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.rejection_memory`)
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import mmap
 import zlib
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 HEADER_NAME = "cache.json"
 COLUMN_ALIGNMENT_BYTES = 64
+BANDWIDTH_EDGES_KHZ = (5, 7, 9, 11)
+"""Reported bands: telephone below 5, wideband telephony and 16 kHz files at 7 to 9, 22.05 and 24 kHz files from 11."""
 
 HOT_COLUMNS = {
     "frame_starts": np.dtype("<i8"),
@@ -62,11 +68,28 @@ COLD_COLUMNS = {
     "text_hashes": np.dtype("<u8"),
 }
 """Columns for preparing, verifying and naming clips: mapped, read on demand."""
+ADDED_COLUMNS = {
+    "bandwidths": np.dtype("<f4"),
+    "snrs": np.dtype("<f4"),
+    "sample_starts": np.dtype("<i8"),
+    "sample_counts": np.dtype("<i4"),
+    "pitch_starts": np.dtype("<i8"),
+    "sound_checksums": np.dtype("<u4"),
+}
+"""Cold columns that older caches lack; they are zeros there, which means: not measured, not prepared with its sound."""
 FIRST_COLD_COLUMN = next(iter(COLD_COLUMNS))
-COLUMN_TYPES = {name: dtype.str for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items()}
+COLUMN_TYPES = {name: dtype.str for name, dtype in (HOT_COLUMNS | COLD_COLUMNS | ADDED_COLUMNS).items()}
 """The columns of an index file in their order, as a header names them."""
-_ADDED_FIELDS = {"columns": COLUMN_TYPES, "license": "", "attribution": ""}
-"""Header fields that caches of 0.1.0 lack, with what they mean there."""
+_ADDED_FIELDS = {
+    "columns": {name: dtype.str for name, dtype in (HOT_COLUMNS | COLD_COLUMNS).items()},
+    "license": "",
+    "attribution": "",
+    "samples_file": "",
+    "pitch_file": "",
+    "samples": 0,
+    "pitches": 0,
+}
+"""Header fields that older caches lack, with what they mean there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +177,7 @@ class Cache(PreparedTable):
     checksums: np.ndarray
     """uint32: CRC-32 of the frame bytes, continued over the token bytes."""
     cold: Mapping[str, np.ndarray]
-    """`COLD_COLUMNS`, mapped: for preparing, verifying and naming clips."""
+    """`COLD_COLUMNS` and `ADDED_COLUMNS`, mapped: for preparing, verifying and naming clips."""
     strings: np.ndarray
     """uint8: the strings file, mapped, so that it stays readable after a newer generation removed the file."""
     data_folder: Path
@@ -199,6 +222,25 @@ class Cache(PreparedTable):
         """Length of all clips together, without the silence that was trimmed."""
         return float(self.frame_counts.sum(dtype=np.int64)) / self.mel.frames_per_second
 
+    def describe_quality(self) -> str:
+        """One line: minutes of speech by the bandwidth of the recordings, and their signal-to-noise ratio."""
+        is_known = np.asarray(self.bandwidths) > 0
+        if not is_known.any():
+            return "bandwidth of the recordings: not measured yet (`myxtts prepare` does it)"
+        minutes = self.frame_counts / self.mel.frames_per_second / 60
+        bands = np.digitize(self.bandwidths, [edge * 1000 for edge in BANDWIDTH_EDGES_KHZ])
+        names = (
+            f"below {BANDWIDTH_EDGES_KHZ[0]} kHz",
+            *(f"{low} to {high} kHz" for low, high in itertools.pairwise(BANDWIDTH_EDGES_KHZ)),
+            f"{BANDWIDTH_EDGES_KHZ[-1]} kHz and more",
+        )
+        found = [
+            f"{minutes[is_known & (bands == band)].sum():.1f} minutes {name}"
+            for band, name in enumerate(names)
+            if (is_known & (bands == band)).any()
+        ]
+        return f"bandwidth of the recordings: {', '.join(found)}; median SNR {np.median(self.snrs[is_known]):.0f} dB"
+
     @property
     def num_rows(self) -> int:
         """Rows of frames_path, the zero row included."""
@@ -216,6 +258,41 @@ class Cache(PreparedTable):
     @property
     def tokens_path(self) -> Path:
         return self.folder / self.header["tokens_file"]
+
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """float32 (clips,): the highest frequency (Hz) that each recording contains; 0: not measured yet."""
+        return self.cold["bandwidths"]
+
+    @property
+    def snrs(self) -> np.ndarray:
+        """float32 (clips,): level of the speech above the pauses (dB); only measured where `bandwidths` is not 0."""
+        return self.cold["snrs"]
+
+    @property
+    def sample_starts(self) -> np.ndarray:
+        """int64 (clips,): element of the first sample in `samples`; 0: the clip was prepared without its sound."""
+        return self.cold["sample_starts"]
+
+    @property
+    def sample_counts(self) -> np.ndarray:
+        """int32 (clips,)."""
+        return self.cold["sample_counts"]
+
+    @property
+    def pitch_starts(self) -> np.ndarray:
+        """int64 (clips,): element of the pitch of the first frame in `pitches`."""
+        return self.cold["pitch_starts"]
+
+    @cached_property
+    def samples(self) -> np.ndarray:
+        """Mapped int16: the samples of all clips that were prepared with their sound."""
+        return np.memmap(self.folder / self.header["samples_file"], "<i2", "r", shape=(self.header["samples"],))
+
+    @cached_property
+    def pitches(self) -> np.ndarray:
+        """Mapped float32: Hz of each frame of the same clips, 0 where a frame is unvoiced."""
+        return np.memmap(self.folder / self.header["pitch_file"], "<f4", "r", shape=(self.header["pitches"],))
 
     @cached_property
     def frames(self) -> np.ndarray:
@@ -236,6 +313,16 @@ class Cache(PreparedTable):
         """Tokens of one clip, (symbols,)."""
         start = int(self.token_starts[clip])
         return self.tokens[start : start + int(self.token_counts[clip])]
+
+    def clip_samples(self, clip: int) -> np.ndarray:
+        """Samples of one clip, int16 (samples,); empty if it was prepared without its sound."""
+        start = int(self.sample_starts[clip])
+        return self.samples[start : start + int(self.sample_counts[clip])]
+
+    def clip_pitch(self, clip: int) -> np.ndarray:
+        """Hz of each frame of one clip, float32 (frames,), 0 where unvoiced; empty if it was prepared without its sound."""
+        start = int(self.pitch_starts[clip])
+        return self.pitches[start : start + (int(self.frame_counts[clip]) if start else 0)]
 
     def columns(self) -> dict[str, np.ndarray]:
         """Every column by name, as `myxtts.cache.writer.publish` takes them."""
@@ -268,9 +355,17 @@ def open_cache(
         (header["tokens_file"], header["tokens"] * 4),
         (header["strings_file"], header["strings_bytes"]),
         (header["index_file"], column_offsets(header["columns"], header["clips"])[1]),
+        *sound_files(header).items(),
     ):
         _require_size(folder / name, size)
     return load_cache(folder, header)
+
+
+def sound_files(header: Mapping[str, Any]) -> dict[str, int]:
+    """Names of the files with the sound of clips, and their bytes; empty if no clip has any."""
+    if not header["samples_file"]:
+        return {}
+    return {header["samples_file"]: header["samples"] * 2, header["pitch_file"]: header["pitches"] * 4}
 
 
 def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
@@ -291,7 +386,7 @@ def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
         speakers=tuple(header["speakers"]),
         languages=tuple(header["languages"]),
         **columns,
-        cold=_columns(map_bytes(index_path), COLD_COLUMNS, offsets, clips),
+        cold=_columns(map_bytes(index_path), COLD_COLUMNS | ADDED_COLUMNS, offsets, clips),
         strings=map_bytes(folder / header["strings_file"]),
         data_folder=Path(header["data_folder"]),
         license=header["license"],
@@ -380,7 +475,10 @@ def _columns(
     data: np.ndarray, dtypes: Mapping[str, np.dtype], offsets: Mapping[str, int], clips: int
 ) -> dict[str, np.ndarray]:
     return {
-        name: data[offsets[name] : offsets[name] + clips * dtype.itemsize].view(dtype) for name, dtype in dtypes.items()
+        name: data[offsets[name] : offsets[name] + clips * dtype.itemsize].view(dtype)
+        if name in offsets
+        else np.zeros(clips, dtype)
+        for name, dtype in dtypes.items()
     }
 
 

@@ -15,16 +15,16 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from myxtts.cache.format import HEADER_NAME, Cache, CacheSettings, canonical_json
+from myxtts.cache.format import HEADER_NAME, Cache, CacheSettings, canonical_json, read_header
 from myxtts.cache.writer import JOURNAL_NAME, write_error
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import write_atomically
 
-JOURNAL_MAGIC = b"MyXTTS journal 1"
+JOURNAL_MAGIC = b"MyXTTS journal 2"
 
 RECORD = np.dtype(
     [
@@ -38,9 +38,51 @@ RECORD = np.dtype(
         ("frame_count", "<i4"),
         ("token_count", "<i4"),
         ("checksum", "<u4"),
+        ("bandwidth", "<f4"),
+        ("snr", "<f4"),
+        ("sample_start", "<i8"),
+        ("sample_count", "<i4"),
+        ("pitch_start", "<i8"),
+        ("sound_checksum", "<u4"),
     ]
 )
 """One prepared clip, without what the metadata alone decides (speaker, language, held out)."""
+COLUMN_FIELDS = {
+    "frame_starts": "frame_start",
+    "token_starts": "token_start",
+    "frame_counts": "frame_count",
+    "token_counts": "token_count",
+    "checksums": "checksum",
+    "source_bytes": "source_bytes",
+    "source_mtimes_ns": "source_mtime_ns",
+    "source_hashes": "source_hash",
+    "text_hashes": "text_hash",
+    "bandwidths": "bandwidth",
+    "snrs": "snr",
+    "sample_starts": "sample_start",
+    "sample_counts": "sample_count",
+    "pitch_starts": "pitch_start",
+    "sound_checksums": "sound_checksum",
+}
+"""The field of a record that each column of an index holds."""
+AUDIO_FIELDS = (
+    "frame_start",
+    "frame_count",
+    "bandwidth",
+    "snr",
+    "sample_start",
+    "sample_count",
+    "pitch_start",
+    "sound_checksum",
+)
+"""What follows from the recording alone."""
+ELEMENTS = {
+    "rows": ("frame_start", "frame_count"),
+    "tokens": ("token_start", "token_count"),
+    "samples": ("sample_start", "sample_count"),
+    "pitches": ("pitch_start", "frame_count"),
+}
+"""The header's name for the number of elements of each data file, and the fields of a record that point into it."""
 ENTRY_BYTES = RECORD.itemsize + 4
 """A journal entry is a record and its CRC-32."""
 
@@ -65,22 +107,30 @@ def record_checksum(frames: np.ndarray, tokens: np.ndarray) -> int:
     )
 
 
+class Sound(NamedTuple):
+    """The samples of a clip, int16 (samples,), and its pitch, float32 (frames,)."""
+
+    samples: np.ndarray
+    pitch: np.ndarray
+
+    def checksum(self) -> int:
+        """CRC-32 of the bytes of the samples, continued over those of the pitch."""
+        start = zlib.crc32(np.ascontiguousarray(self.samples, "<i2").tobytes())
+        return zlib.crc32(np.ascontiguousarray(self.pitch, "<f4").tobytes(), start)
+
+
+def record_columns(records: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of an index that records hold."""
+    return {column: records[field] for column, field in COLUMN_FIELDS.items()}
+
+
 def cache_records(cache: Cache) -> np.ndarray:
     """The records of a published cache, in the order of its clips."""
     records = np.zeros(cache.num_clips, RECORD)
     records["key"] = np.frombuffer(b"".join(clip_key(clip_id) for clip_id in cache.ids), "V16")
-    for field, column in (
-        ("frame_start", cache.frame_starts),
-        ("token_start", cache.token_starts),
-        ("frame_count", cache.frame_counts),
-        ("token_count", cache.token_counts),
-        ("checksum", cache.checksums),
-        ("source_bytes", cache.cold["source_bytes"]),
-        ("source_mtime_ns", cache.cold["source_mtimes_ns"]),
-        ("source_hash", cache.cold["source_hashes"]),
-        ("text_hash", cache.cold["text_hashes"]),
-    ):
-        records[field] = column
+    columns = cache.columns()
+    for column, field in COLUMN_FIELDS.items():
+        records[field] = columns[column]
     return records
 
 
@@ -137,19 +187,37 @@ class DataFiles:
     """Of the published cache that is continued; 0: there is none."""
     frames_file: str
     tokens_file: str
+    samples_file: str
+    pitch_file: str
 
     @classmethod
     def of(cls, folder: Path, settings: CacheSettings, base: Cache | None) -> DataFiles:
         """Those of the published cache `base`, or new ones."""
         if base is None:
-            return cls(folder, settings.mel.n_mels, settings.fingerprint, 0, "frames-1.f32", "tokens-1.i32")
+            names = ("frames-1.f32", "tokens-1.i32", "samples-1.i16", "pitch-1.f32")
+            return cls(folder, settings.mel.n_mels, settings.fingerprint, 0, *names)
         header = base.header
-        names = (header["generation"], header["frames_file"], header["tokens_file"])
-        return cls(folder, settings.mel.n_mels, settings.fingerprint, *names)
+        generation = header["generation"]
+        names = (
+            header["frames_file"],
+            header["tokens_file"],
+            header["samples_file"] or f"samples-{generation + 1}.i16",
+            header["pitch_file"] or f"pitch-{generation + 1}.f32",
+        )
+        return cls(folder, settings.mel.n_mels, settings.fingerprint, generation, *names)
+
+    def paths(self) -> dict[str, tuple[Path, int]]:
+        """Path and bytes of one element of each file, by the header's name for the number of its elements."""
+        return {
+            "rows": (self.folder / self.frames_file, self.n_mels * 4),
+            "tokens": (self.folder / self.tokens_file, 4),
+            "samples": (self.folder / self.samples_file, 2),
+            "pitches": (self.folder / self.pitch_file, 4),
+        }
 
     def identity(self) -> dict[str, Any]:
         """As the head of a journal names them."""
-        names = ("fingerprint", "base_generation", "frames_file", "tokens_file")
+        names = ("fingerprint", "base_generation", "frames_file", "tokens_file", "samples_file", "pitch_file")
         return {name: getattr(self, name) for name in names}
 
     def frames_of(self, record: np.ndarray) -> np.ndarray:
@@ -163,15 +231,26 @@ class DataFiles:
         count, offset = int(record["token_count"]), int(record["token_start"]) * 4
         return np.fromfile(self.folder / self.tokens_file, "<i4", count=count, offset=offset)
 
+    def sound_of(self, record: np.ndarray) -> Sound:
+        """Sound of a record; shorter if a file ends before."""
+        samples_offset, pitch_offset = int(record["sample_start"]) * 2, int(record["pitch_start"]) * 4
+        samples = np.fromfile(
+            self.folder / self.samples_file, "<i2", int(record["sample_count"]), offset=samples_offset
+        )
+        pitch = np.fromfile(self.folder / self.pitch_file, "<f4", int(record["frame_count"]), offset=pitch_offset)
+        return Sound(samples, pitch)
+
     def recover(self) -> tuple[np.ndarray, list[str]]:
         """Whole records of an interrupted run that appended to the same files, and its symbols."""
         head, records = read_journal(self.folder / JOURNAL_NAME)
-        if head is None or any(head[name] != value for name, value in self.identity().items()):
+        if head is None or any(head.get(name) != value for name, value in self.identity().items()):
             return np.zeros(0, RECORD), []
         return records[[self._is_whole(record) for record in records]], head["symbols"]
 
     def _is_whole(self, record: np.ndarray) -> bool:
         try:
+            if record["sample_start"] and self.sound_of(record).checksum() != record["sound_checksum"]:
+                return False
             return record_checksum(self.frames_of(record), self.tokens_of(record)) == record["checksum"]
         except (ValueError, OSError):
             return False
@@ -189,21 +268,21 @@ def open_records(folder: Path, settings: CacheSettings, base: Cache | None) -> I
     """
     files = DataFiles.of(folder, settings, base)
     recovered, symbols = files.recover()
-    whole_rows, whole_tokens = (base.num_rows, base.num_tokens) if base else (0, 0)
+    whole = {name: base.header[name] if base else 0 for name in ELEMENTS}
     if len(recovered):
-        whole_rows = max(whole_rows, int((recovered["frame_start"] + recovered["frame_count"]).max()))
-        whole_tokens = max(whole_tokens, int((recovered["token_start"] + recovered["token_count"]).max()))
+        for name, (start, count) in ELEMENTS.items():
+            ends = np.where(recovered[start] > 0, recovered[start] + recovered[count], 0)
+            whole[name] = max(whole[name], int(ends.max()))
     with contextlib.ExitStack() as stack:
         if base is None and not len(recovered):
             stack.callback(_remove_without_journal, files)
-        frames = AppendedFile.open(folder / files.frames_file, whole_rows * files.n_mels * 4)
-        stack.callback(frames.close)
-        tokens = AppendedFile.open(folder / files.tokens_file, whole_tokens * 4)
-        stack.callback(tokens.close)
-        writer = RecordWriter(files, frames, tokens, recovered, symbols)
+        opened = {}
+        for name, (path, element_bytes) in files.paths().items():
+            opened[name] = AppendedFile.open(path, whole[name] * element_bytes)
+            stack.callback(opened[name].close)
+        writer = RecordWriter(files, opened, recovered, symbols)
         stack.callback(writer.close_journal)
-        if whole_rows == 0:
-            writer.write_zeros()
+        writer.write_zeros()
         yield writer
 
 
@@ -211,8 +290,8 @@ def _remove_without_journal(files: DataFiles) -> None:
     """Remove the new data files of a run that failed before its first clip."""
     header_path, journal_path = files.folder / HEADER_NAME, files.folder / JOURNAL_NAME
     if not header_path.exists() and not journal_path.exists():
-        for name in (files.frames_file, files.tokens_file):
-            (files.folder / name).unlink(missing_ok=True)
+        for path, _ in files.paths().values():
+            path.unlink(missing_ok=True)
 
 
 class RecordWriter:
@@ -221,22 +300,26 @@ class RecordWriter:
     def __init__(
         self,
         files: DataFiles,
-        frames: AppendedFile,
-        tokens: AppendedFile,
+        opened: Mapping[str, AppendedFile],
         recovered: np.ndarray,
         symbols: list[str],
     ):
         self.files, self.recovered, self.symbols = files, recovered, symbols
-        self._frames, self._tokens = frames, tokens
+        self._opened = opened
         self._journal: AppendedFile | None = None
+
+    def sizes(self) -> dict[str, int]:
+        """Elements of each data file, by the header's name for that number (`ELEMENTS`)."""
+        paths = self.files.paths()
+        return {name: file.whole_bytes // paths[name][1] for name, file in self._opened.items()}
 
     @property
     def num_rows(self) -> int:
-        return self._frames.whole_bytes // (self.files.n_mels * 4)
+        return self.sizes()["rows"]
 
     @property
     def num_tokens(self) -> int:
-        return self._tokens.whole_bytes // 4
+        return self.sizes()["tokens"]
 
     def start(self, symbols: Sequence[str]) -> None:
         """Begin the journal, with the symbols that the tokens are ids of; recovered records stay in it."""
@@ -247,28 +330,44 @@ class RecordWriter:
             write_atomically(path, data)
         self._journal = AppendedFile.open(path, len(data))
 
-    def append(self, record: Mapping[str, Any], frames: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
+    def append(
+        self,
+        record: Mapping[str, Any],
+        frames: np.ndarray | None,
+        tokens: np.ndarray | None,
+        sound: Sound | None = None,
+    ) -> np.ndarray:
         """Write one clip and return its whole `RECORD`.
 
-        `record` has key, source_bytes, source_mtime_ns, source_hash and text_hash; and frame_start and frame_count where
-        `frames` is None: then only the text changed, and the frames that are already written are used again.
+        `record` has key, source_bytes, source_mtime_ns, source_hash and text_hash. Where `frames`, `tokens` or `sound` is None,
+        it also has the fields that point at what is already written (`ELEMENTS`), which is used again.
         """
         if self._journal is None:
             raise RuntimeError("RecordWriter.start must be called before append.")
-        entry = np.zeros((), RECORD)
+        entry, sizes = np.zeros((), RECORD), self.sizes()
         for field, value in record.items():
             entry[field] = np.frombuffer(value, "V16")[0] if isinstance(value, bytes) else value
-        if frames is None:
-            data, frame_bytes = self.files.frames_of(entry), b""
-        else:
-            data = frame_bytes = np.ascontiguousarray(frames, "<f4")
-            entry["frame_start"], entry["frame_count"] = self.num_rows, len(frames)
-        tokens = np.ascontiguousarray(tokens, "<i4")
-        entry["token_start"], entry["token_count"] = self.num_tokens, len(tokens)
-        entry["checksum"] = record_checksum(data, tokens)
+        new: dict[str, np.ndarray] = {}
+        if frames is not None:
+            new["rows"] = np.ascontiguousarray(frames, "<f4")
+        if tokens is not None:
+            new["tokens"] = np.ascontiguousarray(tokens, "<i4")
+        if sound is not None:
+            new |= {
+                "samples": np.ascontiguousarray(sound.samples, "<i2"),
+                "pitches": np.ascontiguousarray(sound.pitch, "<f4"),
+            }
+            entry["sound_checksum"] = sound.checksum()
+        for name, data in new.items():
+            start, count = ELEMENTS[name]
+            entry[start], entry[count] = sizes[name], len(data)
+        entry["checksum"] = record_checksum(
+            new["rows"] if frames is not None else self.files.frames_of(entry),
+            new["tokens"] if tokens is not None else self.files.tokens_of(entry),
+        )
         with self._explained():
-            self._frames.write(frame_bytes)
-            self._tokens.write(tokens)
+            for name, data in new.items():
+                self._opened[name].write(data)
             self._journal.write(_entry(entry))
             self._keep()
         return entry
@@ -276,18 +375,24 @@ class RecordWriter:
     def sync(self) -> None:
         """Wait until everything appended so far is on the disk."""
         with self._explained():
-            self._frames.sync()
-            self._tokens.sync()
+            for file in self._opened.values():
+                file.sync()
 
     def discard(self) -> None:
-        """Remove the journal: nothing of it is needed."""
+        """Remove the journal and files that the published cache does not name: nothing of them is needed."""
         (self.files.folder / JOURNAL_NAME).unlink(missing_ok=True)
+        header = read_header(self.files.folder)
+        for path, _ in self.files.paths().values():
+            if path.name not in header.values():
+                path.unlink(missing_ok=True)
 
     def write_zeros(self) -> None:
-        """Write row 0 of the frames and element 0 of the tokens, which padding points at."""
+        """Write element 0 of the files that are empty: padding points at it, and a start of 0 means that there is nothing."""
+        paths = self.files.paths()
         with self._explained():
-            self._frames.write(np.zeros((1, self.files.n_mels), "<f4"))
-            self._tokens.write(np.zeros(1, "<i4"))
+            for name, file in self._opened.items():
+                if file.whole_bytes == 0:
+                    file.write(bytes(paths[name][1]))
             self._keep()
 
     def close_journal(self) -> None:
@@ -295,7 +400,7 @@ class RecordWriter:
             self._journal.close()
 
     def _opened_files(self) -> list[AppendedFile]:
-        return [file for file in (self._frames, self._tokens, self._journal) if file is not None]
+        return [*self._opened.values(), *([self._journal] if self._journal is not None else [])]
 
     def _keep(self) -> None:
         for file in self._opened_files():

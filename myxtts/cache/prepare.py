@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.audio.pitch import load_pyworld
 from myxtts.cache.format import Cache
 from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
 from myxtts.cache.prepared_language import with_prepared_language
@@ -56,6 +57,7 @@ def prepare_cache(
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
     retry: bool = False,
+    with_sound: bool = False,
 ) -> Cache:
     """Bring the cache of a corpus up to date, and open it; `Cache.report` says what was done.
 
@@ -65,25 +67,29 @@ def prepare_cache(
         announce: called with lines for the user: guesses about the corpus, the disk estimate, which process is waited for.
         workers: processes; by default `data.num_workers`.
         retry: try clips again that an earlier run rejected.
+        with_sound: also prepare the samples and the pitch of every clip (`Cache.clip_samples`, `clip_pitch`); clips that were
+            prepared without them are decoded once more.
 
     A `KeyboardInterrupt` leaves what is done in the journal, for the next run. A cache that another user made next to recordings
     that cannot be written is used as it is while it is up to date.
     """
     started = time.monotonic()
     progress, announce = progress or ignore_progress, announce or ignore_line
+    if with_sound:
+        load_pyworld()
     data = with_prepared_language(data, folder, announce)
     front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
     _announce_all(letters_notices(data.text_symbols, front_end.kind), announce)
     corpus = read_corpus(data, folder)
     _announce_all(corpus.notices, announce)
     shared = None if retry else locate_shared_cache(data, corpus, front_end)
-    if shared is not None and (found := unchanged_cache(shared)) is not None:
+    if shared is not None and (found := unchanged_cache(shared, with_sound)) is not None:
         cache, outcome = found
         return _with_report(cache, shared, outcome, _rejections(shared, outcome), started)
     with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
         location = locate_cache(data, corpus, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
-            cache, outcome = update_cache(data, location, pool, progress, announce, retry)
+            cache, outcome = update_cache(data, location, pool, progress, announce, retry, with_sound)
             rejections, rejected_path = _rejections(location, outcome), location.folder / REJECTED_NAME
             write_rejected_csv(rejected_path, rejections)
     if cache is None:

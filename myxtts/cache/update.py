@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from myxtts.cache.changes import Changes, ClipStates, clip_states, find_changes
 from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.cache.format import HEADER_NAME, Cache, open_cache
-from myxtts.cache.journal import RecordWriter, cache_records, open_records
+from myxtts.cache.journal import AUDIO_FIELDS, RecordWriter, Sound, cache_records, open_records, record_columns
 from myxtts.cache.location import CacheLocation
 from myxtts.cache.prepared_language import language_notices
 from myxtts.cache.rejection_memory import RejectionMemory, RememberedRejection, read_rejection_memory
@@ -54,10 +54,11 @@ def update_cache(
     progress: Progress,
     announce: Callable[[str], None],
     retry: bool = False,
+    with_sound: bool = False,
 ) -> tuple[Cache | None, Outcome]:
     """Prepare what is missing, publish, and open the cache (None: not one clip can be used). The caller holds the lock.
 
-    `retry`: try clips again that an earlier run rejected.
+    `retry`: try clips again that an earlier run rejected. `with_sound`: samples and pitch belong to a prepared clip.
     """
     base = _open_base(location)
     memory = read_rejection_memory(base) if base else RejectionMemory()
@@ -68,9 +69,11 @@ def update_cache(
     with open_records(location.folder, location.settings, base) as writer:
         base_records = cache_records(base) if base else writer.recovered[:0]
         known = np.concatenate([base_records, writer.recovered])
-        changes = find_changes(clips, known, {} if retry else memory.rejected)
+        changes = find_changes(clips, known, {} if retry else memory.rejected, with_sound)
         base_keys = base_records["key"]
-        update = _Update(config, location, pool, progress, announce, base, base_keys, writer, clips, changes, memory)
+        update = _Update(
+            config, location, pool, progress, announce, base, base_keys, writer, clips, changes, memory, with_sound
+        )
         outcome = update.prepare_clips()
         if not update.is_ready.any():
             return None, outcome
@@ -80,7 +83,7 @@ def update_cache(
     return open_cache(location.folder, location.settings.fingerprint), outcome
 
 
-def unchanged_cache(location: CacheLocation) -> tuple[Cache, Outcome] | None:
+def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[Cache, Outcome] | None:
     """The published cache if `update_cache` would have nothing to do; otherwise None. Nothing is written: no lock is needed."""
     try:
         base = _open_base(location)
@@ -90,9 +93,10 @@ def unchanged_cache(location: CacheLocation) -> tuple[Cache, Outcome] | None:
         return None
     corpus, memory = location.corpus, read_rejection_memory(base)
     changes = find_changes(clip_states(corpus), cache_records(base), memory.rejected)
-    if not (changes.is_ready | changes.is_rejected).all():
+    is_ready = changes.has_same_audio & changes.has_same_text  # a cache of an older version is used without the quality
+    if not (is_ready | changes.is_rejected).all() or (with_sound and not base.sample_starts.all()):
         return None
-    clips = np.flatnonzero(changes.is_ready).tolist()
+    clips = np.flatnonzero(is_ready).tolist()
     now = [(one.id, one.speaker, one.language) for one in (corpus.utterances[clip] for clip in clips)]
     speakers = [base.speakers[speaker] for speaker in base.speaker_numbers]
     languages = [base.languages[language] for language in base.language_numbers]
@@ -126,7 +130,9 @@ class _Update:
         clips: ClipStates,
         changes: Changes,
         memory: RejectionMemory,
+        with_sound: bool,
     ):
+        self.with_sound = with_sound
         self.config, self.location, self.pool, self.progress, self.announce = config, location, pool, progress, announce
         self.base, self.base_keys, self.writer, self.clips, self.changes = base, base_keys, writer, clips, changes
         self.corpus, self.settings = location.corpus, location.settings
@@ -146,14 +152,15 @@ class _Update:
     def prepare_clips(self) -> Outcome:
         """Make the symbols and frames that are missing."""
         changes, is_wanted = self.changes, ~self.changes.is_rejected
-        needs_text, needs_audio = is_wanted & ~changes.has_same_text, is_wanted & ~changes.has_same_audio
+        needs_text = is_wanted & ~changes.has_same_text
+        needs_audio = is_wanted & (~changes.has_same_audio | changes.lacks_parts)
         is_recovered = self.is_ready & np.isin(self.records["key"], self.writer.recovered["key"])
         # texts of recovered clips are phonemized again only to count the characters without a symbol
         tokens = self._tokens(np.flatnonzero(needs_text | is_recovered))
         has_text = ~needs_text
         has_text[list(tokens)] = True
         to_decode = np.flatnonzero(needs_audio & has_text)
-        self._check_disk(to_decode[~changes.may_have_same_audio[to_decode]])
+        self._check_disk(to_decode[(changes.lacks_parts | ~changes.may_have_same_audio)[to_decode]])
         has_same_content = np.zeros(len(is_wanted), bool)
         if (needs_text | needs_audio).any():
             self.writer.start(self.symbols.to_list())
@@ -208,7 +215,8 @@ class _Update:
         rates = rates[rates["rate"] > 0]
         seconds = np.minimum(rates["samples"] / rates["rate"], self.config.max_seconds)
         frames = float(np.sum(seconds * mel.frames_per_second + 1))
-        needed = int(frames * mel.n_mels * 4 * (1 + SPARE_FRACTION))
+        frame_bytes = 4 * mel.n_mels + (2 * mel.hop_length + 4 if self.with_sound else 0)
+        needed = int(frames * frame_bytes * (1 + SPARE_FRACTION))
         free = shutil.disk_usage(folder).free
         if needed > free:
             raise CacheError(
@@ -225,37 +233,57 @@ class _Update:
     def _decode(self, clips: np.ndarray, tokens: Mapping[int, list[int]]) -> list[int]:
         """Prepare the recordings of these clips; returns those whose content is already prepared."""
         jobs = [
-            [str(self.corpus.utterances[clip].path), self.settings.mel.sample_rate, self._prepared_hash(clip)]
+            [
+                str(self.corpus.utterances[clip].path),
+                self.settings.mel.sample_rate,
+                self._prepared_hash(clip),
+                self.with_sound,
+            ]
             for clip in clips.tolist()
         ]
         same = []
         for job, head, payload in self.pool.run("audio", jobs, stage="preparing clips", progress=self.progress):
-            clip, frames = int(clips[job]), None
+            clip, audio = int(clips[job]), None
             if "rejected" in head:
                 self._reject(clip, Failure.from_head(head))
                 continue
-            if "frames" in head:
-                frames = np.frombuffer(payload, "<f4").reshape(-1, self.settings.mel.n_mels)
-            else:
+            is_same = "frames" not in head or head["hash"] == self.records[clip]["source_hash"].tobytes().hex()
+            if is_same:
                 same.append(clip)
-            if frames is None and clip not in tokens:  # only the time of the file changed
+            if "frames" in head:
+                audio = _audio(head, payload, self.settings.mel.n_mels, self.with_sound)
+            elif clip not in tokens:  # only the time of the file changed
                 self.records["source_mtime_ns"][clip] = self.clips.source_mtimes_ns[clip]
                 self.is_ready[clip] = True
                 continue
-            own_tokens = tokens[clip] if clip in tokens else self.writer.files.tokens_of(self.records[clip])
-            self._append(clip, frames, own_tokens, bytes.fromhex(head["hash"]))
+            self._append(clip, audio, tokens.get(clip), bytes.fromhex(head["hash"]), has_frames=is_same)
         return same
 
     def _prepared_hash(self, clip: int) -> str | None:
-        """The hash of the prepared recording where the present one may be the same."""
-        return self.records[clip]["source_hash"].tobytes().hex() if self.changes.may_have_same_audio[clip] else None
+        """The hash of the prepared recording where the present one may be the same and nothing else is missing."""
+        if not self.changes.may_have_same_audio[clip] or self.changes.lacks_parts[clip]:
+            return None
+        return self.records[clip]["source_hash"].tobytes().hex()
 
     def _append(
-        self, clip: int, frames: np.ndarray | None, tokens: Sequence[int] | np.ndarray, source_hash: bytes
+        self,
+        clip: int,
+        audio: _Audio | None,
+        tokens: Sequence[int] | None,
+        source_hash: bytes,
+        has_frames: bool = True,
     ) -> None:
-        """Append a clip, or reject it if its text is too long for its frames; frames None: only the text is new."""
+        """Append a clip, or reject it if its text is too long for its frames.
+
+        Args:
+            audio: None if the recording is as it was, so that only the text is new.
+            tokens: None if the text is as it was.
+            has_frames: the frames of this recording are already written and are used again.
+        """
+        frames = audio.frames if audio is not None and not has_frames else None
         frame_count = len(frames) if frames is not None else int(self.records[clip]["frame_count"])
-        failure = more_tokens_than_frames(len(tokens), frame_count)
+        token_count = len(tokens) if tokens is not None else int(self.records[clip]["token_count"])
+        failure = more_tokens_than_frames(token_count, frame_count)
         if failure is not None:
             self._reject(clip, failure)
             return
@@ -267,8 +295,14 @@ class _Update:
             "text_hash": self.clips.text_hashes[clip],
         }
         if frames is None:
-            record |= {name: self.records[clip][name] for name in ("frame_start", "frame_count")}
-        self.records[clip] = self.writer.append(record, frames, np.array(tokens, np.int32))
+            record |= {name: self.records[clip][name] for name in AUDIO_FIELDS}
+        if tokens is None:
+            record |= {name: self.records[clip][name] for name in ("token_start", "token_count")}
+        if audio is not None:
+            record |= {"bandwidth": audio.bandwidth, "snr": audio.snr}
+        sound = audio.sound if audio is not None else None
+        own_tokens = None if tokens is None else np.array(tokens, np.int32)
+        self.records[clip] = self.writer.append(record, frames, own_tokens, sound)
         self.is_ready[clip] = True
 
     def _reject(self, clip: int, failure: Failure) -> None:
@@ -296,18 +330,10 @@ class _Update:
         speakers = _grown_table(base["speakers"], [one.speaker for one in utterances])
         languages = _grown_table(base["languages"], [one.language for one in utterances])
         columns = {
-            "frame_starts": records["frame_start"],
-            "token_starts": records["token_start"],
-            "frame_counts": records["frame_count"],
-            "token_counts": records["token_count"],
-            "checksums": records["checksum"],
+            **record_columns(records),
             "speaker_numbers": np.array([speakers[one.speaker] for one in utterances], np.int32),
             "language_numbers": np.array([languages[one.language] for one in utterances], np.int32),
             "is_validation": self.corpus.is_validation[clips],
-            "source_bytes": records["source_bytes"],
-            "source_mtimes_ns": records["source_mtime_ns"],
-            "source_hashes": records["source_hash"],
-            "text_hashes": records["text_hash"],
         }
         ids = [one.id for one in utterances]
         facts = {
@@ -324,12 +350,13 @@ class _Update:
         data = {
             "frames_file": files.frames_file,
             "tokens_file": files.tokens_file,
-            "rows": self.writer.num_rows,
-            "tokens": self.writer.num_tokens,
+            "samples_file": files.samples_file,
+            "pitch_file": files.pitch_file,
+            **self.writer.sizes(),
         }
         if is_worth_compacting(self.location.folder, records, data, files.n_mels):
             records, data = compact(self.location.folder, records, data, files.n_mels, generation)
-            columns |= {"frame_starts": records["frame_start"], "token_starts": records["token_start"]}
+            columns |= record_columns(records)
         tables = {
             "generation": generation,
             "symbols": self.symbols.to_list(),
@@ -341,6 +368,25 @@ class _Update:
         texts = [one.text for one in utterances]
         publish(self.location.folder, self.settings.to_dict(), columns, ids, texts, tables, self.memory.to_bytes())
         return True
+
+
+class _Audio(NamedTuple):
+    """What a worker made of a recording."""
+
+    frames: np.ndarray
+    bandwidth: float
+    snr: float
+    sound: Sound | None
+
+
+def _audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> _Audio:
+    """The parts of a worker's result, as `myxtts.cache.worker` describes them."""
+    frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
+    sound = None
+    if with_sound:
+        samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
+        sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
+    return _Audio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def _grown_table(known: Sequence[str], names: Sequence[str]) -> dict[str, int]:

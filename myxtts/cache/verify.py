@@ -26,8 +26,9 @@ from myxtts.cache.format import (
     map_bytes,
     read_header,
     read_unchecked_header,
+    sound_files,
 )
-from myxtts.cache.journal import read_journal, record_checksum
+from myxtts.cache.journal import Sound, read_journal, record_checksum
 from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.prepared_language import with_prepared_language
@@ -146,7 +147,10 @@ def verify_and_fix_cache(
             _remove_all(folder)
         elif cache and damaged:
             _drop_clips(cache, damaged)
-    prepared = prepare_cache(config, data_folder, progress=progress, announce=announce, workers=workers)
+    with_sound = cache is not None and bool(cache.sample_starts.any())
+    prepared = prepare_cache(
+        config, data_folder, progress=progress, announce=announce, workers=workers, with_sound=with_sound
+    )
     with cache_lock(prepared.folder, announce):
         for path in unnamed_files(prepared.folder, prepared.header):
             path.unlink()
@@ -200,6 +204,7 @@ def find_problems(
     sizes = {
         header["frames_file"]: header["rows"] * header["mel"]["n_mels"] * 4,
         header["tokens_file"]: header["tokens"] * 4,
+        **sound_files(header),
     }
     for name, expected in sizes.items():
         received = (folder / name).stat().st_size
@@ -230,9 +235,9 @@ def _problems_without_header(folder: Path) -> list[Problem]:
 def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]:
     """Missing files, and strings or columns that are not what was written."""
     problems = []
-    for field in ("frames_file", "tokens_file"):
-        if not (folder / header[field]).exists():
-            problems.append(Problem(INDEX_WITHOUT_DATA, header[field], "the file is missing"))
+    for name in (header["frames_file"], header["tokens_file"], *sound_files(header)):
+        if not (folder / name).exists():
+            problems.append(Problem(INDEX_WITHOUT_DATA, name, "the file is missing"))
     for name, size, checksum in (
         (header["index_file"], column_offsets(header["columns"], header["clips"])[1], header["index_checksum"]),
         (header["strings_file"], header["strings_bytes"], header["strings_checksum"]),
@@ -252,32 +257,53 @@ def _problems_of_records(cache: Cache, progress: Progress) -> list[Problem]:
     """Records that are not what was written: those beyond the end of a file, and those that do not match their checksum."""
     all_frames = _available(cache.frames_path, "<f4", cache.mel.n_mels)
     all_tokens = _available(cache.tokens_path, "<i4", 1)[:, 0]
+    names = [cache.frames_path.name, cache.tokens_path.name, *sound_files(cache.header)]
+    all_samples, all_pitches = _available_sound(cache)
     cut_off, flipped = [], []
     for clip in range(cache.num_clips):
         frame_start, token_start = int(cache.frame_starts[clip]), int(cache.token_starts[clip])
         frames = all_frames[frame_start : frame_start + int(cache.frame_counts[clip])]
         tokens = all_tokens[token_start : token_start + int(cache.token_counts[clip])]
-        if len(frames) < cache.frame_counts[clip] or len(tokens) < cache.token_counts[clip]:
+        sample_start, pitch_start = int(cache.sample_starts[clip]), int(cache.pitch_starts[clip])
+        has_sound = sample_start > 0
+        pitch_count = cache.frame_counts[clip] if has_sound else 0
+        samples = all_samples[sample_start : sample_start + int(cache.sample_counts[clip])]
+        pitch = all_pitches[pitch_start : pitch_start + int(pitch_count)]
+        if (
+            len(frames) < cache.frame_counts[clip]
+            or len(tokens) < cache.token_counts[clip]
+            or len(samples) < cache.sample_counts[clip]
+            or len(pitch) < pitch_count
+        ):
             cut_off.append(clip)
-        elif record_checksum(frames, tokens) != cache.checksums[clip]:
+        elif record_checksum(frames, tokens) != cache.checksums[clip] or (
+            has_sound and Sound(samples, pitch).checksum() != cache.cold["sound_checksums"][clip]
+        ):
             flipped.append(clip)
         progress("checking records", clip + 1, cache.num_clips)
-    problems = []
-    names = f"{cache.frames_path.name}, {cache.tokens_path.name}"
+    problems, listed = [], ", ".join(names)
     if cut_off:
-        problems.append(Problem(TRUNCATED, names, f"{len(cut_off)} clips lie beyond the end", tuple(cut_off)))
+        problems.append(Problem(TRUNCATED, listed, f"{len(cut_off)} clips lie beyond the end", tuple(cut_off)))
     if flipped:
-        problems.append(Problem(FLIPPED, names, f"{len(flipped)} clips do not match their checksum", tuple(flipped)))
+        problems.append(Problem(FLIPPED, listed, f"{len(flipped)} clips do not match their checksum", tuple(flipped)))
     if all_frames[:1].any() or all_tokens[:1].any():
         everything = tuple(range(cache.num_clips))
-        problems.append(Problem(FLIPPED, names, "the zero row that padding points at is not zero", everything))
+        problems.append(Problem(FLIPPED, listed, "the zero row that padding points at is not zero", everything))
     return problems
 
 
 def _available(path: Path, dtype: str, width: int) -> np.ndarray:
     """The whole rows of a data file, (rows, width), however long it is."""
-    data = map_bytes(path)
-    return data[: len(data) // (4 * width) * 4 * width].view(dtype).reshape(-1, width)
+    data, row_bytes = map_bytes(path), np.dtype(dtype).itemsize * width
+    return data[: len(data) // row_bytes * row_bytes].view(dtype).reshape(-1, width)
+
+
+def _available_sound(cache: Cache) -> tuple[np.ndarray, np.ndarray]:
+    """The samples and pitches of all clips, however long their files are."""
+    if not sound_files(cache.header):
+        return np.zeros(0, np.int16), np.zeros(0, np.float32)
+    samples, pitch = (cache.folder / cache.header[name] for name in ("samples_file", "pitch_file"))
+    return _available(samples, "<i2", 1)[:, 0], _available(pitch, "<f4", 1)[:, 0]
 
 
 def _drop_clips(cache: Cache, damaged: list[int]) -> None:
@@ -285,11 +311,14 @@ def _drop_clips(cache: Cache, damaged: list[int]) -> None:
     header = cache.header
     kept = np.setdiff1d(np.arange(cache.num_clips), damaged)
     columns = {name: column[kept] for name, column in cache.columns().items() if not name.endswith("_ends")}
-    tables = {name: header[name] for name in (*TABLES_KEPT, "frames_file", "tokens_file")}
+    tables = {name: header[name] for name in (*TABLES_KEPT, "frames_file", "tokens_file", "samples_file", "pitch_file")}
+    samples, pitches = _available_sound(cache)
     tables |= {
         "generation": header["generation"] + 1,
         "rows": min(header["rows"], len(_available(cache.frames_path, "<f4", cache.mel.n_mels))),
         "tokens": min(header["tokens"], len(_available(cache.tokens_path, "<i4", 1))),
+        "samples": min(header["samples"], len(samples)),
+        "pitches": min(header["pitches"], len(pitches)),
     }
     ids, texts = ([strings[clip] for clip in kept.tolist()] for strings in (cache.ids, cache.texts))
     memory = read_rejection_memory(cache)

@@ -2,8 +2,9 @@
 
 The first line is the setup: the data configuration and the front end. Kinds of jobs:
     probe   a path → samples and rate of the file
-    audio   a path, a sample rate and the hash of a recording that is already prepared (or null) → the hash of the file's content
-            and, unless it is that hash, `frames`; payload: log-mel, float32 (frames, n_mels)
+    audio   a path, a sample rate, the hash of a recording that is already prepared (or null) and whether its sound is wanted →
+            the hash of the file's content and, unless it is that hash, `frames`, `bandwidth` (Hz), `snr` (dB) and `samples`;
+            payload: log-mel, float32 (frames, n_mels); with the sound then samples, int16, and pitch, float32 (frames,)
     length  a path and a sample rate → frames of its log-mel
     text    a language and texts → the symbols of each text
 An unusable clip has the result `rejected` (the reason) and `detail`. If the cause is not the clip (the disk, the memory, a
@@ -20,9 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
+from myxtts.audio.pitch import track_pitch
+from myxtts.audio.recording_quality import estimate_bandwidth, estimate_snr
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE
 from myxtts.errors import AudioError, MyXTTSError, TextError
@@ -39,6 +44,8 @@ OF_THE_CONTENT = ("empty file", "cut off", "not audio")
 OF_THE_MOMENT = ("missing", "permission denied")
 """Reasons that do not follow from the recording's content."""
 
+LARGEST_SAMPLE = 32767.0
+"""The int16 of a sample of 1."""
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
 
@@ -88,12 +95,23 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         return {"samples": samples, "rate": rate}, b""
 
     def audio(item: list[Any]) -> Result:
-        path, sample_rate, prepared_hash = item
+        path, sample_rate, prepared_hash, with_sound = item
         if prepared_hash is not None and _has_hash(path, prepared_hash):
             return {"hash": prepared_hash}, b""
         spec = MelSpec.from_config(config, sample_rate)
-        mel = mel_numpy(load_clip(path, config, spec.sample_rate), spec)
-        return {"hash": hash_file(path), "frames": len(mel)}, mel.data.cast("B")
+        samples = load_clip(path, config, spec.sample_rate)
+        mel = mel_numpy(samples, spec)
+        head = {
+            "hash": hash_file(path),
+            "frames": len(mel),
+            "samples": len(samples),
+            "bandwidth": estimate_bandwidth(samples, sample_rate),
+            "snr": estimate_snr(samples, sample_rate),
+        }
+        if not with_sound:
+            return head, mel.data.cast("B")
+        whole_numbers = np.round(np.clip(samples, -1.0, 1.0) * LARGEST_SAMPLE).astype("<i2")
+        return head, b"".join((mel.tobytes(), whole_numbers.tobytes(), track_pitch(samples, spec).tobytes()))
 
     def length(item: list[Any]) -> Result:
         path, sample_rate = item

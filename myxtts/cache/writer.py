@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.cache.format import (
+    ADDED_COLUMNS,
     COLUMN_TYPES,
     FIRST_COLD_COLUMN,
     HEADER_NAME,
@@ -99,9 +100,9 @@ def publish(
     """Write the index of a new generation and rename `cache.json` last; files that the new header does not name are removed.
 
     Args:
-        columns: those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends.
+        columns: those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends; `ADDED_COLUMNS` may be missing.
         tables: the header's other fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens,
-            data_folder, license, attribution, config.
+            samples_file, pitch_file, samples, pitches, data_folder, license, attribution, config.
         memory: the content of `myxtts.cache.rejection_memory.RejectionMemory`.
     """
     generation = tables["generation"]
@@ -112,6 +113,8 @@ def publish(
     offsets, index_bytes = column_offsets(COLUMN_TYPES, len(ids))
     index = np.zeros(index_bytes, np.uint8)
     for name, dtype in COLUMN_TYPES.items():
+        if name in ADDED_COLUMNS and name not in columns:
+            continue
         data = np.ascontiguousarray(columns[name], dtype).view(np.uint8) if len(ids) else np.zeros(0, np.uint8)
         index[offsets[name] : offsets[name] + data.size] = data
     header = {
@@ -147,6 +150,8 @@ def unnamed_files(folder: Path, header: Mapping[str, Any] | None) -> list[Path]:
     patterns = (
         "frames-*.f32",
         "tokens-*.i32",
+        "samples-*.i16",
+        "pitch-*.f32",
         "index-*.bin",
         "strings-*.bin",
         "notes-*.json",
@@ -171,23 +176,23 @@ def compact(
 
     Returns the records with their new positions, and the header's names and sizes of the new files.
     """
-    frames = np.memmap(folder / data["frames_file"], "<f4", "r", shape=(data["rows"], n_mels))
-    tokens = np.memmap(folder / data["tokens_file"], "<i4", "r", shape=(data["tokens"],))
     records = records.copy()
-    names = {"frames_file": f"frames-{generation}.f32", "tokens_file": f"tokens-{generation}.i32"}
-    sizes = {}
-    for field, size, table, start, count in (
-        ("frames_file", "rows", frames, "frame_start", "frame_count"),
-        ("tokens_file", "tokens", tokens, "token_start", "token_count"),
+    new: dict[str, Any] = {}
+    for field, size, name, dtype, width, start, count in (
+        ("frames_file", "rows", f"frames-{generation}.f32", "<f4", n_mels, "frame_start", "frame_count"),
+        ("tokens_file", "tokens", f"tokens-{generation}.i32", "<i4", 1, "token_start", "token_count"),
+        ("samples_file", "samples", f"samples-{generation}.i16", "<i2", 1, "sample_start", "sample_count"),
+        ("pitch_file", "pitches", f"pitch-{generation}.f32", "<f4", 1, "pitch_start", "frame_count"),
     ):
-        sizes[size] = _copy_live(folder / names[field], table, records, start, count)
-    return records, names | sizes
+        table = np.memmap(folder / data[field], dtype, "r", shape=(data[size], width))
+        new |= {field: name, size: _copy_live(folder / name, table, records, start, count)}
+    return records, new
 
 
 def _copy_live(target: Path, table: np.ndarray, records: np.ndarray, start_field: str, count_field: str) -> int:
     """Write the zero element and every record's part of `table`; returns the number of elements written."""
-    counts = records[count_field].astype(np.int64)
     starts = records[start_field].copy()
+    counts = np.where(starts > 0, records[count_field].astype(np.int64), 0)
     try:
         with target.open("wb", buffering=1 << 20) as file:
             file.write(table[:1].tobytes())
@@ -196,5 +201,5 @@ def _copy_live(target: Path, table: np.ndarray, records: np.ndarray, start_field
     except OSError as error:
         target.unlink(missing_ok=True)
         raise write_error(target.parent, error) from None
-    records[start_field] = 1 + np.cumsum(counts) - counts
+    records[start_field] = np.where(starts > 0, 1 + np.cumsum(counts) - counts, 0)
     return 1 + int(counts.sum())

@@ -114,6 +114,7 @@ def run_prepare(arguments: argparse.Namespace) -> int:
         f"{int(cache.is_validation.sum())} held out, in {report.elapsed_seconds:.1f} s"
     )
     print_line(describe_sound(cache, config, report.recorded_rates))
+    print_line(cache.describe_quality())
     print_line(", ".join(f"{count} {name}" for name, count in done.items() if count) or "nothing to do")
     if outcome.recovered:
         print_line(f"{outcome.recovered} of them were finished by an earlier, interrupted run")
@@ -139,6 +140,7 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
+    from myxtts.cache.format import open_cache
     from myxtts.cache.verify import find_cache, verify_and_fix_cache
 
     config = config_of(arguments).data
@@ -163,6 +165,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             "from there"
         )
     if report.is_clean:
+        print_line(open_cache(report.folder).describe_quality())
         print_line(f"{report.checked_clips} clips checked, nothing wrong: {report.folder}")
         return 0
     if report.is_repaired and report.prepared is not None:

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,9 @@ import numpy as np
 from myxtts.audio.clips import condition, level_loudness
 from myxtts.audio.files import resample
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.evaluation.metrics import Ratio, check_packages, removed_modules
+from myxtts.audio.pitch import track_pitch
+from myxtts.evaluation.metrics import Ratio, check_packages
+from myxtts.runtime.startup import removed_modules
 
 TRIM_DB = 40.0
 """Silence at both ends, this far below the loudest moment, counts for nothing."""
@@ -69,7 +70,8 @@ def compare_with_recording(
     if "mcd" in metrics:
         ratios["mcd"] = Ratio(float(distances[tuple(path.T)].sum()), len(path))
     if "log_f0_rmse" in metrics:
-        squares = log_f0_squares(track_f0(spoken, mel), track_f0(recorded, mel), path)
+        spoken_f0, recorded_f0 = (track_pitch(one, mel, LOWEST_F0_HZ, HIGHEST_F0_HZ) for one in (spoken, recorded))
+        squares = log_f0_squares(spoken_f0, recorded_f0, path)
         if len(squares):
             ratios["log_f0_rmse"] = Ratio(float(squares.sum()), len(squares))
     return ratios
@@ -93,28 +95,6 @@ def align(distances: np.ndarray) -> np.ndarray:
 
     _, path = dtw(C=distances)
     return path[::-1]
-
-
-def track_f0(samples: np.ndarray, mel: MelSpec) -> np.ndarray:
-    """Pitch in Hz, float64 (frames,), one value per mel frame; 0 where a frame is unvoiced.
-
-    DIO with StoneMask of WORLD (Morise et al., 2016): 0.003 s of CPU time per second of speech; pYIN of librosa takes 0.075 s,
-    WORLD's Harvest 0.12 s.
-    """
-    pyworld = _load_pyworld()
-    signal = np.asarray(samples, np.float64)
-    period_ms = 1000.0 * mel.hop_length / mel.sample_rate
-    rough, times = pyworld.dio(
-        signal, mel.sample_rate, f0_floor=LOWEST_F0_HZ, f0_ceil=HIGHEST_F0_HZ, frame_period=period_ms
-    )
-    return pyworld.stonemask(signal, rough, times, mel.sample_rate)
-
-
-@functools.cache
-def _load_pyworld() -> Any:
-    with removed_modules():
-        import pyworld
-    return pyworld
 
 
 def log_f0_squares(spoken_f0: np.ndarray, recorded_f0: np.ndarray, path: np.ndarray) -> np.ndarray:

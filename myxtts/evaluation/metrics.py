@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import sys
-import threading
-import types
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,8 +40,6 @@ METRIC_NAMES = tuple(METRIC_PACKAGES)
 NEED_RECORDINGS = frozenset({"similarity", "pesq", "mcd", "log_f0_rmse", "duration_error"})
 """Metrics that compare a clip with a recording."""
 
-_stand_ins_lock = threading.Lock()
-
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported, without importing it."""
@@ -65,31 +59,6 @@ def check_packages(metrics: Sequence[str], writes_page: bool = False) -> None:
             f"{', '.join(name for name, packages in lacking.items() if packages)}. Run {INSTALL_LINE}, or choose other metrics "
             "with --metrics."
         )
-
-
-@contextmanager
-def removed_modules() -> Iterator[None]:
-    """Provide stand-ins for two modules that current packages have removed, while an older package is imported.
-
-    webrtcvad (used by resemblyzer) and pyworld ask pkg_resources for their own version; setuptools 81 and later do not have it.
-    resemblyzer takes one function from scipy.ndimage.morphology, which is deprecated. Both stand-ins are gone afterwards.
-    """
-    import scipy.ndimage
-
-    versions = types.ModuleType("pkg_resources")
-    vars(versions)["get_distribution"] = importlib.metadata.distribution
-    morphology = types.ModuleType("scipy.ndimage.morphology")
-    vars(morphology)["binary_dilation"] = scipy.ndimage.binary_dilation
-    stand_ins = {"pkg_resources": versions, "scipy.ndimage.morphology": morphology}
-    with _stand_ins_lock:
-        replaced = {name: sys.modules[name] for name in stand_ins if name in sys.modules}
-        sys.modules.update(stand_ins)
-        try:
-            yield
-        finally:
-            for name in stand_ins:
-                del sys.modules[name]
-            sys.modules.update(replaced)
 
 
 RESAMPLES = 2000

@@ -1,4 +1,4 @@
-"""Process-wide settings, and the import of TensorFlow without its start-up notices.
+"""Process-wide settings, and imports that need help: TensorFlow without its start-up notices, packages with removed modules.
 
 Everything that changes the behavior of the whole process, in the order in which it happens:
 
@@ -17,6 +17,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_stand_ins_lock = threading.Lock()
 
 ENVIRONMENT_DEFAULTS = {
     # Batches of several megabytes are allocated for every step; without the pooling allocator each one costs page faults
@@ -103,3 +110,35 @@ def _make_temporary_home() -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for variable in HOME_VARIABLES:
         os.environ.setdefault(variable, folder)
+
+
+@contextmanager
+def removed_modules() -> Iterator[None]:
+    """Provide stand-ins for two modules that current packages have removed, while an older package is imported.
+
+    webrtcvad (used by resemblyzer) and pyworld ask pkg_resources for their own version; setuptools 81 and later do not have it.
+    resemblyzer takes one function from scipy.ndimage.morphology, which is deprecated. Both stand-ins are gone afterwards.
+    """
+    import importlib.metadata
+
+    versions = types.ModuleType("pkg_resources")
+    vars(versions)["get_distribution"] = importlib.metadata.distribution
+    morphology = types.ModuleType("scipy.ndimage.morphology")
+    vars(morphology)["binary_dilation"] = _binary_dilation
+    stand_ins = {"pkg_resources": versions, "scipy.ndimage.morphology": morphology}
+    with _stand_ins_lock:
+        replaced = {name: sys.modules[name] for name in stand_ins if name in sys.modules}
+        sys.modules.update(stand_ins)
+        try:
+            yield
+        finally:
+            for name in stand_ins:
+                del sys.modules[name]
+            sys.modules.update(replaced)
+
+
+def _binary_dilation(*arguments: Any, **settings: Any) -> Any:
+    """scipy's, imported when it is called: pyworld does without."""
+    from scipy.ndimage import binary_dilation
+
+    return binary_dilation(*arguments, **settings)

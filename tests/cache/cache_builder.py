@@ -9,8 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import HEADER_NAME, CacheSettings, canonical_json
-from myxtts.cache.journal import RECORD, RecordWriter, clip_key, open_records
+from myxtts.cache.format import (
+    ADDED_COLUMNS,
+    COLUMN_TYPES,
+    HEADER_NAME,
+    CacheSettings,
+    canonical_json,
+    column_offsets,
+    open_cache,
+)
+from myxtts.cache.journal import RECORD, RecordWriter, clip_key, open_records, record_columns
 from myxtts.cache.writer import publish
 from myxtts.text.tokenizer import SymbolTable
 
@@ -57,18 +65,10 @@ def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1)
         folder,
         settings().to_dict(),
         {
-            "frame_starts": records["frame_start"],
-            "token_starts": records["token_start"],
-            "frame_counts": records["frame_count"],
-            "token_counts": records["token_count"],
-            "checksums": records["checksum"],
+            **record_columns(records),
             "speaker_numbers": np.zeros(count),
             "language_numbers": np.zeros(count),
             "is_validation": np.arange(count) % 5 == 0,
-            "source_bytes": records["source_bytes"],
-            "source_mtimes_ns": records["source_mtime_ns"],
-            "source_hashes": records["source_hash"],
-            "text_hashes": records["text_hash"],
         },
         ids or [f"clip{number}" for number in range(count)],
         texts or ["a text"] * count,
@@ -79,8 +79,9 @@ def build_cache(folder: Path, clips: int, ids=None, texts=None, repeat: int = 1)
             "generation": 1,
             "frames_file": writer.files.frames_file,
             "tokens_file": writer.files.tokens_file,
-            "rows": writer.num_rows,
-            "tokens": writer.num_tokens,
+            "samples_file": writer.files.samples_file,
+            "pitch_file": writer.files.pitch_file,
+            **writer.sizes(),
             "data_folder": str(folder),
             "config": {},
         },
@@ -98,5 +99,19 @@ def edit_header(folder: Path, change) -> None:
 
 
 def make_older(folder: Path) -> None:
-    """Turn a cache into one of 0.1.0."""
-    edit_header(folder, lambda header: [header.pop(name, None) for name in ("columns", "license", "attribution")])
+    """Turn a cache into one of 0.1.0: without the columns and files that were added since."""
+    cache = open_cache(folder)
+    index_path = folder / cache.header["index_file"]
+    end = column_offsets(COLUMN_TYPES, cache.num_clips)[0][next(iter(ADDED_COLUMNS))]
+    index = index_path.read_bytes()[:end]
+    index_path.write_bytes(index)
+    added = ("columns", "license", "attribution", "samples_file", "pitch_file", "samples", "pitches")
+
+    def change(header):
+        for name in ("samples_file", "pitch_file"):
+            (folder / header[name]).unlink()
+        for name in added:
+            header.pop(name, None)
+        header["index_checksum"] = zlib.crc32(index)
+
+    edit_header(folder, change)

@@ -20,6 +20,7 @@ def test_every_clip_is_unchanged_rejected_or_prepared_for_a_reason(clips):
     now = np.array([each for each, _, _ in clips], np.int64).reshape(-1, 3)
     states = ClipStates(ids, [clip_key(each) for each in ids], now[:, 0], now[:, 1], now[:, 2].astype(np.uint64))
     known = np.zeros(sum(record is not None for _, record, _ in clips), RECORD)
+    known["bandwidth"] = 8000
     rows = iter(range(len(known)))
     for clip_id, (_, record, _) in zip(ids, clips, strict=True):
         if record is not None:
@@ -47,3 +48,15 @@ def test_of_several_records_of_one_clip_the_last_counts():
     known["frame_start"] = [1, 50]
     states = ClipStates(["a"], [clip_key("a")], np.zeros(1), np.zeros(1), np.zeros(1, np.uint64))
     assert find_changes(states, known, {}).records["frame_start"].tolist() == [50]
+
+
+def test_a_record_without_its_quality_or_the_sound_that_is_asked_for_is_not_ready():
+    known = np.zeros(3, RECORD)
+    for row, name in enumerate("abc"):
+        known["key"][row] = np.frombuffer(clip_key(name), "V16")[0]
+    known["bandwidth"], known["sample_start"] = [0, 8000, 8000], [0, 0, 1]
+    states = ClipStates(
+        list("abc"), [clip_key(name) for name in "abc"], np.zeros(3), np.zeros(3), np.zeros(3, np.uint64)
+    )
+    assert find_changes(states, known, {}).is_ready.tolist() == [False, True, True]
+    assert find_changes(states, known, {}, with_sound=True).is_ready.tolist() == [False, False, True]

@@ -170,7 +170,7 @@ def test_columns_that_this_version_does_not_know_are_skipped(tmp_path):
     index_path.write_bytes(data)
     hot = {name: dtype for name, dtype in COLUMN_TYPES.items() if name in HOT_COLUMNS}
     cold = {name: dtype for name, dtype in COLUMN_TYPES.items() if name not in HOT_COLUMNS}
-    columns = {**hot, "bandwidths": "|u1", **cold, "other": "|u1"}
+    columns = {**hot, "later": "|u1", **cold, "other": "|u1"}
     checksums = {"hot_checksum": zlib.crc32(data[: hot_bytes + 128]), "index_checksum": zlib.crc32(data)}
     edit_header(tmp_path, lambda header: header.update(columns=columns, **checksums))
     cache = open_cache(tmp_path)

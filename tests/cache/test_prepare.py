@@ -1,5 +1,6 @@
 """From a folder to a cache, and again after every kind of change."""
 
+import importlib.util
 import os
 import shutil
 
@@ -12,7 +13,7 @@ from myxtts.audio.mel import mel_numpy
 from myxtts.cache import update
 from myxtts.cache.format import open_cache
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.verify import verify_and_fix_cache
+from myxtts.cache.verify import find_problems, verify_and_fix_cache
 from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CacheError, CorpusError, TextError
@@ -21,6 +22,7 @@ from tests.cache.cache_builder import make_older
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
 CLIPS = 6
+needs_pyworld = pytest.mark.skipif(importlib.util.find_spec("pyworld") is None, reason="pyworld is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +186,39 @@ def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):
     (corpus / "LICENSE").write_text("CC0")
     make_older(before.folder)
     cache = prepare(corpus)
-    assert (cache.report.outcome.kept, jobs) == (CLIPS, [])
+    assert (cache.report.outcome.kept, [kind for kind, _ in jobs]) == (CLIPS, ["audio"] * CLIPS)
     assert (open_cache(cache.folder).license, cache.content_id) == ("CC0", before.content_id)
+    assert (cache.bandwidths > 0).all()
+    jobs.clear()
+    assert (prepare(corpus).report.outcome.kept, jobs) == (CLIPS, [])
+
+
+@needs_pyworld
+def test_the_sound_of_clips_is_added_to_a_cache_and_survives_later_changes(corpus, lines):
+    before = prepare(corpus)
+    cache = prepare_cache(tiny_config(), corpus, with_sound=True)
+    assert cache.content_id == before.content_id
+    assert cache.report.outcome.kept == CLIPS
+    write_metadata(corpus, lines | {"clip001": "other words"})
+    write_tone(corpus / "wavs" / "clip002.wav", seconds=0.9)
+    later = prepare_cache(tiny_config(), corpus, with_sound=True)
+    for clip in range(CLIPS):
+        assert len(later.clip_samples(clip)) // later.mel.hop_length + 1 == later.frame_counts[clip]
+        assert len(later.clip_pitch(clip)) == later.frame_counts[clip]
+        mel = mel_numpy(later.clip_samples(clip).astype(np.float32) / 32767, later.mel)
+        np.testing.assert_allclose(np.exp(mel), np.exp(later.clip_frames(clip)), atol=2e-3)
+    np.testing.assert_array_equal(later.clip_samples(1), cache.clip_samples(1))
+    assert find_problems(later.folder)[0] == []
+
+
+@needs_pyworld
+def test_a_clip_that_changes_while_no_sound_is_asked_for_has_none_until_it_is(corpus):
+    prepare_cache(tiny_config(), corpus, with_sound=True)
+    write_tone(corpus / "wavs" / "clip002.wav", seconds=0.9)
+    without = prepare(corpus)
+    assert [len(without.clip_samples(clip)) > 0 for clip in range(CLIPS)] == [clip != 2 for clip in range(CLIPS)]
+    assert len(without.clip_pitch(2)) == 0
+    assert (prepare_cache(tiny_config(), corpus, with_sound=True).sample_starts > 0).all()
 
 
 def test_a_changed_text_decodes_nothing(corpus, lines):

@@ -1,5 +1,6 @@
 """Damage is told without a change, repaired with fix, and gone on the second look."""
 
+import importlib.util
 import json
 import shutil
 import threading
@@ -18,6 +19,7 @@ from myxtts.cache.verify import (
     LEFT_OVER,
     STALE,
     TRUNCATED,
+    find_problems,
     verify_and_fix_cache,
 )
 from myxtts.errors import CacheError
@@ -209,3 +211,27 @@ def test_a_damaged_cache_is_not_prepared_over(cache_folder, corpus):
     cut(named(cache_folder, "frames_file"), 1000)
     with pytest.raises(CacheError, match="verify --fix"):
         prepare_cache(tiny_config(), corpus)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyworld") is None, reason="pyworld is not installed")
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (lambda folder: flip(named(folder, "samples_file"), 3000), FLIPPED),
+        (lambda folder: flip(named(folder, "pitch_file"), -7), FLIPPED),
+        (lambda folder: cut(named(folder, "pitch_file"), 5), TRUNCATED),
+        (lambda folder: cut(named(folder, "samples_file"), 5), TRUNCATED),
+        (lambda folder: named(folder, "samples_file").unlink(), INDEX_WITHOUT_DATA),
+    ],
+    ids=["bit of a sample", "bit of a pitch", "pitch cut", "samples cut", "samples missing"],
+)
+def test_damaged_sound_is_reported_and_repaired(corpus, cache_folder, cause, kind):
+    intact = prepare_cache(tiny_config(), corpus, with_sound=True)
+    samples = [np.array(intact.clip_samples(clip)) for clip in range(CLIPS)]
+    cause(cache_folder)
+    assert kind in {problem.kind for problem in verify_and_fix_cache(cache_folder).problems}
+    assert verify_and_fix_cache(cache_folder, fix=True).is_repaired
+    cache = prepare_cache(tiny_config(), corpus, with_sound=True)
+    assert find_problems(cache_folder)[0] == []
+    for clip in range(CLIPS):
+        np.testing.assert_array_equal(cache.clip_samples(clip), samples[clip])

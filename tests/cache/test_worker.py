@@ -24,10 +24,11 @@ def recording(tmp_path):
 
 
 def test_a_recording_becomes_its_hash_and_its_mel(jobs, recording):
-    head, payload = do_job(jobs["audio"], [recording, 16000, None])
+    head, payload = do_job(jobs["audio"], [recording, 16000, None, False])
     spec = MelSpec.from_config(tiny_config(), 16000)
     expected = mel_numpy(load_clip(recording, tiny_config(), 16000), spec)
-    assert head == {"hash": hash_file(recording), "frames": len(expected)}
+    assert (head["hash"], head["frames"]) == (hash_file(recording), len(expected))
+    assert 0 < head["bandwidth"] <= 8000
     np.testing.assert_array_equal(np.frombuffer(payload, "<f4").reshape(expected.shape), expected)
     assert do_job(jobs["length"], [recording, 16000])[0] == {"frames": len(expected)}
     assert do_job(jobs["probe"], recording)[0] == {"samples": 12800, "rate": 16000}
@@ -35,16 +36,19 @@ def test_a_recording_becomes_its_hash_and_its_mel(jobs, recording):
 
 def test_a_recording_that_is_already_prepared_is_not_decoded(jobs, recording, monkeypatch):
     monkeypatch.setattr("myxtts.cache.worker.load_clip", lambda *_: pytest.fail("decoded"))
-    assert do_job(jobs["audio"], [recording, 16000, hash_file(recording)]) == ({"hash": hash_file(recording)}, b"")
+    assert do_job(jobs["audio"], [recording, 16000, hash_file(recording), False]) == (
+        {"hash": hash_file(recording)},
+        b"",
+    )
 
 
 def test_a_changed_recording_is_decoded(jobs, recording):
-    assert "frames" in do_job(jobs["audio"], [recording, 16000, "0" * 32])[0]
+    assert "frames" in do_job(jobs["audio"], [recording, 16000, "0" * 32, False])[0]
 
 
 @pytest.mark.parametrize("known_hash", [None, "0" * 32])
 def test_a_missing_recording_is_a_transient_failure_with_its_path(jobs, tmp_path, known_hash):
-    head, _ = do_job(jobs["audio"], [str(tmp_path / "gone.wav"), 16000, known_hash])
+    head, _ = do_job(jobs["audio"], [str(tmp_path / "gone.wav"), 16000, known_hash, False])
     assert (head["rejected"], head["transient"]) == ("missing", True)
     assert "gone.wav" in head["detail"]
 

@@ -27,6 +27,10 @@ def publish_again(cache, **changes):
         "tokens_file",
         "rows",
         "tokens",
+        "samples_file",
+        "pitch_file",
+        "samples",
+        "pitches",
         "data_folder",
         "config",
     )
@@ -58,7 +62,7 @@ def test_a_full_disk_while_publishing_leaves_the_old_cache(tmp_path):
 def test_files_that_the_header_names_are_not_left_over(tmp_path):
     """A later version may add tables of its own."""
     build_cache(tmp_path, clips=1)
-    publish_again(open_cache(tmp_path), samples_file="frames-7.f32")
+    publish_again(open_cache(tmp_path), other_file="frames-7.f32")
     (tmp_path / "frames-7.f32").write_bytes(b"")
     (tmp_path / "frames-8.f32").write_bytes(b"")
     assert [path.name for path in unnamed_files(tmp_path, open_cache(tmp_path).header)] == ["frames-8.f32"]

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, check_packages, estimate, removed_modules
+from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, check_packages, estimate
 from myxtts.evaluation.report import LABELS
+from myxtts.runtime.startup import removed_modules
 
 
 def test_every_missing_package_is_named_once_with_the_line_that_installs_it(monkeypatch):
