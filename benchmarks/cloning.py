@@ -23,8 +23,7 @@ from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError
-from myxtts.evaluation.quality import NaturalnessJudge
-from myxtts.evaluation.similarity import SpeakerEmbedder
+from myxtts.evaluation.clip_metrics import NaturalnessJudge, SpeakerEmbedder
 from myxtts.synthesis.voice import Voice
 
 HELD_OUT = ("fa-2", "fa-4", "fa-5", "fa-6", "mnist-12", "mnist-26", "mnist-28", "mnist-35")

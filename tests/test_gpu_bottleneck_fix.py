@@ -44,11 +44,11 @@ def test_python_is_in_the_graph_of_the_python_loader_only(tone_corpus, settings,
 
 
 def test_native_batches_call_no_python_for_a_clip(tone_corpus, monkeypatch, record_property):
-    from myxtts.batches import python_loader
+    from myxtts.batches import on_the_fly
     from myxtts.data.ljspeech import LJSpeechDataset
 
-    calls, load_clip = [], python_loader.load_clip
-    monkeypatch.setattr(python_loader, "load_clip", lambda path, *rest: calls.append(path) or load_clip(path, *rest))
+    calls, load_clip = [], on_the_fly.load_clip
+    monkeypatch.setattr(on_the_fly, "load_clip", lambda path, *rest: calls.append(path) or load_clip(path, *rest))
     counts = {}
     for is_native in (True, False):
         calls.clear()
@@ -80,7 +80,7 @@ def test_the_graph_decides_and_not_the_source_text(record_property):
 
 
 def test_the_diagnosis_names_the_python_loader_and_the_fix(tone_corpus, record_property):
-    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_bottleneck
 
     data = {"plan": "fixed", "use_tf_native_loading": False}
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus, data), 6)

@@ -21,7 +21,7 @@ BATCHES = 50
 
 
 def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monkeypatch, record_property):
-    from myxtts.batches.python_loader import PythonFrames
+    from myxtts.batches.on_the_fly import PythonFrames
     from myxtts.diagnostics.trial import trial_trainer
 
     loaded, load = [], PythonFrames.rows
@@ -42,7 +42,7 @@ def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monke
 
 
 def test_a_healthy_run_has_no_regular_stalls(tone_corpus, record_property):
-    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_bottleneck
 
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus), BATCHES)
     summary = diagnosis.trial.summary
@@ -54,7 +54,7 @@ def test_a_healthy_run_has_no_regular_stalls(tone_corpus, record_property):
 
 def test_a_loader_that_stalls_at_regular_distances_is_named_with_its_period(tone_corpus, monkeypatch, record_property):
     from myxtts.batches.feed import Feed
-    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_bottleneck
 
     calls, deliver = itertools.count(), Feed.__next__
 

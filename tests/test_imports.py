@@ -1,6 +1,7 @@
-"""Who may import whom, as docs/architecture.md draws it."""
+"""Who may import whom, as docs/architecture.md draws it, and that the files which it names exist."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,16 @@ def test_speaking_takes_only_the_dimensions_of_a_network_from_models_and_nothing
         forbidden = {name for name in imported if name.split(".")[0] in ("tensorflow", "keras")}
         forbidden |= {name for name in imported if name.startswith("myxtts.models") and name != "myxtts.models.spec"}
         assert not forbidden, f"{path.relative_to(PACKAGE)} imports {sorted(forbidden)}"
+
+
+def test_the_architecture_page_names_files_that_exist():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page))
+    assert len(named) > 20
+    assert [
+        name for name in sorted(named) if not (PACKAGE / name).is_file() and not (PACKAGE.parent / name).is_file()
+    ] == []
+    rows = re.findall(r"^\| (training|evaluation|diagnostics) \| (`.*) \|$", page, re.MULTILINE)
+    listed = {f"{part}/{name}.py" for part, names in rows for name in re.findall(r"`([a-z_]+)`", names)}
+    assert len(rows) == 3
+    assert [name for name in sorted(listed) if not (PACKAGE / name).is_file()] == []

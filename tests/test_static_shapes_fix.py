@@ -74,7 +74,7 @@ def test_real_steps_of_a_static_plan_are_compiled_before_the_first_one(tone_corp
 
 
 def test_real_steps_of_batches_padded_to_their_longest_clip_are_traced_again(tone_corpus, record_property):
-    from myxtts.diagnostics.retracing import diagnose_retracing
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_retracing
 
     diagnosis = diagnose_retracing(small_config(tone_corpus, tone_corpus, {"plan": "dynamic"}), 5)
     record_property("retraces in 5 steps", len(diagnosis.trial.retraces))

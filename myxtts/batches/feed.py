@@ -28,9 +28,8 @@ from myxtts.batches.loader import (
     part_of_shape,
     prefetched,
 )
-from myxtts.batches.on_the_fly import decoded_dataset
+from myxtts.batches.on_the_fly import PythonFrames, decoded_dataset, find_recordings
 from myxtts.batches.order import Plan, Position, Segment
-from myxtts.batches.python_loader import PythonFrames, find_recordings
 from myxtts.cache.clip_table import PreparedTable
 from myxtts.cache.recordings import RecordingTable
 from myxtts.config.config import DataConfig

@@ -14,15 +14,12 @@ phonemizer that cannot start), `transient` is set as well, and the pool tries it
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import signal
 import sys
-import warnings
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +33,7 @@ from myxtts.corpus.utterance import UNSPEAKABLE
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.runtime.files import open_regular_file
 from myxtts.runtime.machine import usable_cores
-from myxtts.runtime.workers import RESULT_HEAD
+from myxtts.runtime.workers import serve_jobs
 from myxtts.text.tokenizer import FrontEnd
 
 PHONEMIZER_FAILED = "phonemizer failed"
@@ -186,34 +183,9 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def serve(requests: BinaryIO, results: BinaryIO) -> None:
-    """Answer requests until standard input is closed."""
-    jobs = build_jobs(json.loads(requests.readline()))
-    _send(results, {"ready": True}, b"")
-    for line in requests:
-        request = json.loads(line)
-        for item in request["items"]:
-            _send(results, *do_job(jobs[request["kind"]], item))
-
-
-def _send(results: BinaryIO, head: dict[str, Any], payload: Any) -> None:
-    data = json.dumps(head).encode()
-    results.write(RESULT_HEAD.pack(len(data), len(payload)) + data)
-    results.write(payload)
-    results.flush()
-
-
 def main() -> int:
-    """Serve on standard input and output; what libraries print goes to standard error instead."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")
-    results = os.fdopen(os.dup(1), "wb", buffering=1 << 20)
-    os.dup2(2, 1)
-    try:
-        serve(sys.stdin.buffer, results)
-    except BrokenPipeError:
-        os._exit(1)  # the parent process is gone, so no message can be read
-    return 0
+    """Do jobs until the pool closes; returns an exit code."""
+    return serve_jobs(lambda setup: {kind: partial(do_job, job) for kind, job in build_jobs(setup).items()})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 if TYPE_CHECKING:
-    from myxtts.diagnostics.observe.stalls import Stalls
+    from myxtts.diagnostics.observe.split_steps import Stalls
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -47,7 +47,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
 
 def _run_retracing(arguments: argparse.Namespace) -> int:
     config = _load_config_then_tensorflow(arguments)
-    from myxtts.diagnostics.retracing import diagnose_retracing
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_retracing
 
     diagnosis = diagnose_retracing(config, arguments.steps, _announce)
     sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
@@ -69,7 +69,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
 
 def _run_bottleneck(arguments: argparse.Namespace) -> int:
     config = _load_config_then_tensorflow(arguments)
-    from myxtts.diagnostics.bottleneck import diagnose_bottleneck
+    from myxtts.diagnostics.trainer_diagnosis import diagnose_bottleneck
 
     diagnosis = diagnose_bottleneck(config, arguments.num_batches, _announce)
     sys.stdout.write("\n".join(diagnosis.lines()) + "\n")

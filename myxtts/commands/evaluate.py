@@ -10,7 +10,7 @@ import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.evaluation.packages import METRIC_NAMES, NEED_RECORDINGS
+from myxtts.evaluation.metrics import METRIC_NAMES, NEED_RECORDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
-    from myxtts.evaluation.packages import check_packages
+    from myxtts.evaluation.metrics import check_packages
     from myxtts.evaluation.report import score_card, terminal_table, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
@@ -148,7 +148,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
-        from myxtts.evaluation.html import write_page
+        from myxtts.evaluation.report import write_page
 
         write_page(evaluation, arguments.html)
     return 0

@@ -112,7 +112,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
 
 def _judges() -> Judges:
     """A recognizer and a speaker encoder, as far as their packages are installed."""
-    from myxtts.evaluation.packages import METRIC_PACKAGES, is_installed
+    from myxtts.evaluation.metrics import METRIC_PACKAGES, is_installed
     from myxtts.serving.studio import Heard, Judges
 
     def hear(samples: np.ndarray, sample_rate: int, text: str, language: str) -> Heard | None:
@@ -127,7 +127,7 @@ def _judges() -> Judges:
         return Heard(heard, count_errors(text, heard, language).character_error)
 
     def compare(first: np.ndarray, first_rate: int, second: np.ndarray, second_rate: int) -> float | None:
-        from myxtts.evaluation.similarity import SpeakerEmbedder
+        from myxtts.evaluation.clip_metrics import SpeakerEmbedder
 
         embedder = SpeakerEmbedder.load()
         one, other = embedder.embed(first, first_rate), embedder.embed(second, second_rate)

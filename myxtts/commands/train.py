@@ -36,8 +36,7 @@ def run_train(arguments: argparse.Namespace) -> int:
             "training.evaluation_recognizer needs --enable-evaluation. Add it, or leave the recognizer out."
         )
     from myxtts.runtime.locks import RunLock
-    from myxtts.training.preflight import check_network, make_run_folders
-    from myxtts.training.starting_config import resolve_starting_config
+    from myxtts.training.starting_config import check_network, make_run_folders, resolve_starting_config
 
     config = resolve_starting_config(config, arguments.reset_training, print_line)
     check_network(config)
@@ -70,10 +69,10 @@ def configure_train_vocoder(parser: argparse.ArgumentParser) -> None:
 def run_train_vocoder(arguments: argparse.Namespace) -> int:
     """Train a vocoder, then print its losses and the files to listen to."""
     config = config_of(arguments)
-    from myxtts.evaluation.packages import is_installed
-    from myxtts.evaluation.quality import measure_pesq
+    from myxtts.evaluation.clip_metrics import measure_pesq
+    from myxtts.evaluation.metrics import is_installed
     from myxtts.runtime.startup import start_tensorflow
-    from myxtts.training.preflight import make_writable
+    from myxtts.training.starting_config import make_writable
 
     make_writable("vocoder.checkpoint_dir", "--checkpoint-dir", config.vocoder.checkpoint_dir)
     start_tensorflow()

@@ -13,15 +13,17 @@ import numpy as np
 
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.distortion import compare_with_recording
-from myxtts.evaluation.estimates import Ratio, RatioRows
-from myxtts.evaluation.failed_sentences import find_failure
-from myxtts.evaluation.packages import METRIC_NAMES, check_packages
-from myxtts.evaluation.quality import NaturalnessJudge, measure_pesq
+from myxtts.evaluation.clip_metrics import (
+    NaturalnessJudge,
+    SpeakerEmbedder,
+    compare_with_recording,
+    measure_pesq,
+    speaker_similarities,
+)
+from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, RatioRows, check_packages
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.sentence_sets import Sentence
-from myxtts.evaluation.similarity import SpeakerEmbedder, speaker_similarities
-from myxtts.evaluation.text_errors import ErrorCount, count_errors
+from myxtts.evaluation.text_errors import ErrorCount, count_errors, find_failure
 from myxtts.runtime.machine import usable_cores
 
 ReportProgress = Callable[[str, int, int], None]

@@ -1,7 +1,6 @@
-"""A worker process with one speech recognizer: JSON lines with the path of a 16 kHz wav file in, JSON lines with its text out.
+"""A worker process with one speech recognizer (`myxtts.runtime.workers`): the path of a 16 kHz wav file in, its text out.
 
-Started by `myxtts.evaluation.recognizers` as `python -m myxtts.evaluation.recognizer_worker ENGINE [MODEL]`; it ends when its
-input ends. A process of its own keeps the recognizer's native libraries (a second ONNX Runtime, CTranslate2) apart from ours, and
+A process of its own keeps the recognizer's native libraries (a second ONNX Runtime, CTranslate2) apart from ours, and
 pocketsphinx holds Python's lock while it decodes.
 
 Every clip is brought to the same form first (silence at the ends trimmed, one level, faint noise), and no engine keeps anything
@@ -11,9 +10,6 @@ form lowered the character error of Whisper base from 75 to 38 %; on 78 English 
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +18,9 @@ import numpy as np
 import soundfile
 
 from myxtts.audio.clips import SILENT_PEAK
-from myxtts.evaluation.comparable import comparable_clip
+from myxtts.evaluation.clip_metrics import comparable_clip
 from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.workers import Job, serve_jobs
 
 RATE = 16000
 PADDING_SECONDS = 0.1
@@ -102,20 +99,17 @@ ENGINES: dict[str, Callable[[str], Transcribe]] = {
 }
 
 
-def main() -> None:
-    """Answer until the input ends. Libraries that print must not disturb the answers: their output goes to standard error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and with it our input
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    engine, model = [*sys.argv[1:], ""][:2]
-    transcribe = ENGINES[engine](model)
-    for line in sys.stdin:
-        path, language = json.loads(line)
+def build_jobs(setup: dict[str, Any]) -> dict[str, Job]:
+    """The one job, `transcribe`, of the engine that the setup names: [path, language] → `text`."""
+    transcribe = ENGINES[setup["engine"]](setup["model"])
+
+    def transcribe_file(item: list[str]) -> tuple[dict[str, Any], bytes]:
+        path, language = item
         samples = prepare_clip(soundfile.read(path, dtype="float32")[0])
-        text = "" if samples is None else transcribe(samples, language)
-        answers.write(json.dumps(text) + "\n")
-        answers.flush()
+        return {"text": "" if samples is None else transcribe(samples, language)}, b""
+
+    return {"transcribe": transcribe_file}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(serve_jobs(build_jobs))

@@ -13,26 +13,20 @@ Every recognizer gets 16 kHz wav files, and no text depends on the order of the 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import queue
 import shlex
 import subprocess
-import sys
 import tempfile
-import threading
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
-import myxtts
 from myxtts.audio.files import resample, write_audio
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.packages import INSTALL_LINE, is_installed
+from myxtts.evaluation.metrics import INSTALL_LINE, is_installed
 from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.workers import WorkerPool
 
 RECOGNIZER_RATE = 16000
 """Hz of the files that recognizers get."""
@@ -141,7 +135,7 @@ class WorkerRecognizer:
 
     def __init__(self, engine: str, name: str, languages: frozenset[str] | None, model: str = "", processes: int = 1):
         self.name, self.languages = name, languages
-        self._engine, self._model = engine, model
+        self._setup = {"engine": engine, "model": model}
         self.processes = processes
         """More than one only for engines that use one thread each."""
 
@@ -153,59 +147,21 @@ class WorkerRecognizer:
         progress: Callable[[int], None] | None = None,
     ) -> list[str]:
         """The text of each clip; see `Recognizer`."""
-        workers: queue.SimpleQueue[_WorkerProcess] = queue.SimpleQueue()
-        processes = min(self.processes, len(clips))
-
-        def transcribe(paths: Sequence[Path], languages: Sequence[str]) -> list[str]:
-            worker = workers.get()
-            try:
-                return [worker.ask(path, language) for path, language in zip(paths, languages, strict=True)]
-            finally:
-                workers.put(worker)
-
-        with contextlib.ExitStack() as stack:
-            for _ in range(processes):
-                workers.put(stack.enter_context(_WorkerProcess(self._engine, self._model)))
-            return _transcribe_all(transcribe, clips, sample_rate, languages, processes, 1, progress)
-
-
-class _WorkerProcess:
-    """One worker process; it is started on entering and ended on leaving a `with` block."""
-
-    def __init__(self, engine: str, model: str):
-        self._words = [sys.executable, "-m", WORKER_MODULE, engine, model]
-
-    def __enter__(self) -> _WorkerProcess:
-        package_root = str(Path(myxtts.__file__).resolve().parent.parent)
-        search_path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
-        self._process: subprocess.Popen[str] = subprocess.Popen(
-            self._words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": search_path},
-        )
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._process.kill()
-        with contextlib.suppress(BrokenPipeError):
-            self._process.communicate()
-
-    def ask(self, path: Path, language: str) -> str:
-        """The text of one file."""
-        requests, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
-        try:
-            requests.write(json.dumps([str(path), language]) + "\n")
-            requests.flush()
-            answer = answers.readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            raise EvaluationError(f"The recognizer exited with code {self._process.wait()}; see its output above.")
-        return json.loads(answer)
+        texts = [""] * len(clips)
+        with (
+            _wav_files(clips, sample_rate) as paths,
+            WorkerPool(self._setup, self.processes, module=WORKER_MODULE, crash_result={}) as pool,
+        ):
+            items = [[str(path), _base_language(language)] for path, language in zip(paths, languages, strict=True)]
+            for done, (index, head, _) in enumerate(pool.run("transcribe", items, chunk=1), start=1):
+                if "text" not in head:
+                    raise EvaluationError(
+                        f"The recognizer {self.name} ended with exit code {head['exit_code']}: {head['stderr']}"
+                    )
+                texts[index] = head["text"]
+                if progress is not None:
+                    progress(done)
+        return texts
 
 
 class CommandRecognizer:
@@ -217,7 +173,7 @@ class CommandRecognizer:
 
     languages: frozenset[str] | None = None
 
-    def __init__(self, command: str, workers: int = 1):
+    def __init__(self, command: str):
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -229,7 +185,6 @@ class CommandRecognizer:
         self._takes_many = "{wavs}" in self._words
         if not self._takes_many and not any("{wav}" in word for word in self._words):
             self._words.append("{wav}")
-        self._workers = workers
         self.name = command
 
     def recognize(
@@ -241,9 +196,15 @@ class CommandRecognizer:
     ) -> list[str]:
         """The text that the command prints for each clip; see `Recognizer`."""
         size = CLIPS_PER_COMMAND if self._takes_many else 1
-        return _transcribe_all(self._run, clips, sample_rate, languages, self._workers, size, progress)
+        texts: list[str] = []
+        with _wav_files(clips, sample_rate) as paths:
+            for start in range(0, len(paths), size):
+                texts += self._run(paths[start : start + size])
+                if progress is not None:
+                    progress(len(texts))
+        return texts
 
-    def _run(self, paths: Sequence[Path], languages: Sequence[str]) -> list[str]:
+    def _run(self, paths: Sequence[Path]) -> list[str]:
         words = []
         for word in self._words:
             words += map(str, paths) if word == "{wavs}" else [word.replace("{wav}", str(paths[0]))]
@@ -269,41 +230,15 @@ class CommandRecognizer:
         return lines
 
 
-def _transcribe_all(
-    transcribe: Callable[[Sequence[Path], Sequence[str]], list[str]],
-    clips: Sequence[np.ndarray],
-    sample_rate: int,
-    languages: Sequence[str],
-    workers: int,
-    clips_per_call: int,
-    progress: Callable[[int], None] | None,
-) -> list[str]:
-    """Write the clips as temporary wav files, a few at a time, and call `transcribe` on them in threads."""
-    lock = threading.Lock()
-    done = 0
-
-    def run(chosen: range) -> list[str]:
-        nonlocal done
-        paths = [folder / f"{index:06d}.wav" for index in chosen]
-        for index, path in zip(chosen, paths, strict=True):
-            samples = resample(np.asarray(clips[index], np.float32), sample_rate, RECOGNIZER_RATE)
+@contextlib.contextmanager
+def _wav_files(clips: Sequence[np.ndarray], sample_rate: int) -> Iterator[list[Path]]:
+    """Temporary files with the clips, as recognizers get them."""
+    with tempfile.TemporaryDirectory(prefix="myxtts-clips-") as folder:
+        paths = [Path(folder, f"{index:06d}.wav") for index in range(len(clips))]
+        for path, clip in zip(paths, clips, strict=True):
+            samples = resample(np.asarray(clip, np.float32), sample_rate, RECOGNIZER_RATE)
             write_audio(path, samples, RECOGNIZER_RATE)
-        texts = transcribe(paths, [_base_language(languages[index]) for index in chosen])
-        for path in paths:
-            path.unlink()
-        with lock:
-            done += len(paths)
-            if progress is not None:
-                progress(done)
-        return texts
-
-    parts = [range(start, min(start + clips_per_call, len(clips))) for start in range(0, len(clips), clips_per_call)]
-    with (
-        tempfile.TemporaryDirectory(prefix="myxtts-clips-") as name,
-        ThreadPoolExecutor(max(1, min(workers, len(parts)))) as pool,
-    ):
-        folder = Path(name)
-        return [text for texts in pool.map(run, parts) for text in texts]
+        yield paths
 
 
 def _base_language(language: str) -> str:

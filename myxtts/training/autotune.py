@@ -7,14 +7,17 @@ corpus and model. A value that the user gave is never replaced.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import hashlib
 import json
 import math
 import os
 import platform
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +30,11 @@ from myxtts.batches.feed import open_feed
 from myxtts.batches.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.config.config import XTTSConfig
 from myxtts.runtime.atomic import write_atomically
-from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.machine import MachineSampler, usable_cores
 from myxtts.runtime.timers import StepClock
 from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import take_steps
-from myxtts.training.memory_meter import MemoryMeter
 from myxtts.training.steps import METRICS
 from myxtts.training.voice_task import build_voice_task
 
@@ -280,3 +282,81 @@ def _remembered(path: Path) -> dict[str, dict]:
 def _remember(path: Path, key: str, choice: Choice) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(_remembered(path) | {key: asdict(choice)}, indent=1))
+
+
+GPU = "GPU:0"
+SAMPLE_SECONDS = 0.005
+"""Time between two samples of the memory of the process. A step takes tenths of a second, a sample 0.07 ms."""
+
+
+class MemoryMeter:
+    """Measures several trials. Memory that an earlier trial has not released yet is in use, so it is counted."""
+
+    def __init__(self):
+        self.free_bytes = free_memory_bytes()
+        """Before the first trial."""
+        self.taken_bytes = 0
+        """Peak of the last trial, beyond what was in use before the first trial."""
+        self._before = _used_bytes()
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Measure the block; afterwards `taken_bytes` is set."""
+        gc.collect()
+        if _has_gpu():
+            tf.config.experimental.reset_memory_stats(GPU)
+            yield
+            peak = tf.config.experimental.get_memory_info(GPU)["peak"]
+        else:
+            with _PeakSampler() as sampler:
+                yield
+            peak = sampler.peak_bytes
+        self.taken_bytes = max(peak - self._before, 0)
+
+
+class _PeakSampler:
+    """The largest resident memory of this process that a thread samples while inside."""
+
+    def __init__(self):
+        self.peak_bytes = 0
+        self._process = psutil.Process()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="memory-sampler", daemon=True)
+
+    def __enter__(self) -> _PeakSampler:
+        self._measure()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._measure()
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            self._measure()
+
+    def _measure(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
+
+
+def free_memory_bytes() -> int:
+    """Of the first GPU that trains, or of the machine."""
+    if _has_gpu():
+        sampler = MachineSampler()
+        gpus = sampler.sample().gpus
+        sampler.close()
+        if gpus:
+            return gpus[0].memory_total_bytes - gpus[0].memory_used_bytes
+    return psutil.virtual_memory().available
+
+
+def _has_gpu() -> bool:
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def _used_bytes() -> int:
+    if _has_gpu():
+        return tf.config.experimental.get_memory_info(GPU)["current"]
+    return psutil.Process().memory_info().rss

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
 from myxtts.batches.plan import Plan, plan_corpus
-from myxtts.batches.python_loader import NOTICE as PYTHON_NOTICE
 from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
 from myxtts.cache.prepare import PrepareReport, prepare_cache

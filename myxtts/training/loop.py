@@ -19,13 +19,13 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
+from myxtts.runtime.console import StopOnSignal
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
 from myxtts.training.checkpoint import Checkpoint
 from myxtts.training.display import Display
-from myxtts.training.history import RunHistory
 from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import RunRecorder
-from myxtts.training.stop_signal import StopOnSignal
+from myxtts.training.state import RunHistory
 
 
 class StopReason(StrEnum):

@@ -21,7 +21,7 @@ from myxtts.training.checkpoint import (
     load_newest,
     mark_best,
 )
-from myxtts.training.history import RunHistory
+from myxtts.training.state import RunHistory
 
 EARLIER_RUN = "before-reset"
 RUN_FILES = (

@@ -18,8 +18,8 @@ from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
 from myxtts.training.display import Display, LiveMetrics
-from myxtts.training.history import RunHistory
 from myxtts.training.run_log import FailureNotices, Logbook
+from myxtts.training.state import RunHistory
 
 MAX_IDS_SHOWN = 12
 """Clips of a skipped step that are printed; the log has all. Chosen; not measured."""

@@ -1,21 +1,24 @@
-"""The configuration that the first weights of a run require, decided before the corpus is prepared. No TensorFlow here.
+"""The configuration that a run starts with: what its first weights require, and what is refused before anything is prepared.
 
-The first weights are those of the run in `checkpoint_dir`, otherwise those of `training.init_from`, otherwise new ones.
+The first weights are those of the run in `checkpoint_dir`, otherwise those of `training.init_from`, otherwise new ones. No
+TensorFlow here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from myxtts.audio.mel import MelSpec, voice_rate
+from myxtts.batches.plan import plan_kind
 from myxtts.cache.prepared_language import with_prepared_language
 from myxtts.cache.writer import ignore_line
-from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, XTTSConfig
+from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
@@ -203,3 +206,36 @@ def _filled_in(
 
 def _default_of(settings: Any, name: str) -> Any:
     return next(field.default for field in dataclasses.fields(settings) if field.name == name)
+
+
+def check_network(config: XTTSConfig) -> None:
+    """Raise a `ConfigError` if the network cannot be built, or if it would look from one clip of a packed row into the next."""
+    # The counts of the corpus are not known yet, and do not matter for what is checked.
+    counts = {"num_symbols": 2, "num_languages": 1, "num_speakers": 1, "n_mels": config.data.n_mels}
+    reach = ModelSpec.from_config(config.model, **counts).frame_reach
+    if plan_kind(config.data) == "packed" and config.data.gap_frames < reach:
+        raise ConfigError(
+            f"data.gap_frames must be at least {reach}, the frames that the widest convolution of the decoder reaches: with "
+            f"fewer, the clips of a packed row mix. Received: {config.data.gap_frames}. Set data.gap_frames: {reach}, or "
+            "data.plan: buckets."
+        )
+
+
+def make_run_folders(training: TrainingConfig) -> None:
+    """Make the folders that a run writes to; raises a `ConfigError` now instead of at the first checkpoint."""
+    make_writable("training.checkpoint_dir", "--checkpoint-dir", training.checkpoint_dir)
+    if training.tensorboard_log_dir is not None:
+        make_writable("training.tensorboard_log_dir", "--tensorboard-log-dir", training.tensorboard_log_dir)
+
+
+def make_writable(name: str, flag: str, folder: str) -> None:
+    """Make the folder of a setting; raises a `ConfigError` that names its flag if it cannot be written to."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a path "
+            f"where one can be made. Choose another with {flag}."
+        ) from None

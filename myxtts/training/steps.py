@@ -3,6 +3,9 @@
 A step takes a `Batch` and returns one small vector (`METRICS`); it never synchronizes with the host. In the graph, a loss or
 gradient that is not finite changes nothing but the counters, and a batch without clips changes nothing at all, so that an empty
 batch warms a step up.
+
+Every mean of the loss is one sum over one count: that of all batches of an accumulated step and of all replicas, so that neither
+changes what is minimized.
 """
 
 from __future__ import annotations
@@ -16,12 +19,43 @@ import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.xtts import XTTS
-from myxtts.training.numeric_checks import check_gradients, check_layers
-from myxtts.training.objective import NUM_COUNTS, NUM_TERMS, counts_of, loss_terms, total_loss
-from myxtts.training.optimization import OptimizationSettings
-from myxtts.training.optimizer import ADAM_BETAS, adamw, decay_mask, learning_rate_schedule
+from myxtts.models.xtts import XTTS, Losses
+from myxtts.training.failures import check_gradients, check_layers
+from myxtts.training.optimization import ADAM_BETAS, OptimizationSettings, adamw, decay_mask, learning_rate_schedule
 from myxtts.training.state import TrainState
+
+DURATION_WEIGHT = 1.0
+"""As in Matcha-TTS, whose loss is the plain sum of its terms."""
+NUM_TERMS = 4
+"""Flow, prior, duration, speaker."""
+NUM_COUNTS = 3
+"""Valid frames, valid blank-expanded symbols, clips."""
+
+
+def counts_of(batch: Batch) -> tf.Tensor:
+    """The counts that sums are divided by, float32 (`NUM_COUNTS`,): known from the lengths before anything is computed."""
+    symbols = tf.where(batch.text_lengths > 0, 2 * batch.text_lengths + 1, 0)
+    clips = tf.math.count_nonzero(batch.mel_lengths, dtype=tf.int32)
+    return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols), clips]), tf.float32)
+
+
+def loss_terms(losses: Losses, counts: tf.Tensor) -> tf.Tensor:
+    """The part of these clips in the means, float32 (`NUM_TERMS`,)."""
+    frames, symbols, clips = tf.unstack(tf.maximum(counts, 1.0))
+    return tf.stack(
+        [
+            tf.reduce_sum(losses.flow) / frames,
+            tf.reduce_sum(losses.prior) / frames,
+            tf.reduce_sum(losses.duration) / symbols,
+            tf.reduce_sum(losses.speaker) / clips,
+        ]
+    )
+
+
+def total_loss(terms):
+    """The number that is minimized, from the means: a tensor or an array (`NUM_TERMS`,)."""
+    return terms[0] + terms[1] + DURATION_WEIGHT * terms[2] + terms[3]
+
 
 METRICS = (
     "loss", "flow", "prior", "duration", "speaker", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",

@@ -22,7 +22,7 @@ from myxtts.models.discriminators import PERIODS, SPECTRUM_RESOLUTIONS, PeriodDi
 from myxtts.models.spec import VocoderSpec
 from myxtts.models.vocoder import Vocoder
 from myxtts.models.vocoder_losses import Losses, copy_synthesis, spectral_losses, within_band
-from myxtts.training.optimizer import UpdateRule, decay_mask, update_state
+from myxtts.training.optimization import UpdateRule, decay_mask, update_state
 from myxtts.training.state import TrainState
 
 METRICS = (

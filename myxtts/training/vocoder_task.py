@@ -38,11 +38,11 @@ from myxtts.training.checkpoint import (
 )
 from myxtts.training.display import Display
 from myxtts.training.hardware import Hardware, set_up_hardware
-from myxtts.training.history import RunHistory
 from myxtts.training.loop import Loop, LoopResult, LoopSettings, SavedCheckpoint, StepFacts
 from myxtts.training.resume import compare_configs, finish_interrupted, move_earlier_run
 from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import Recorded, open_recorder
+from myxtts.training.state import RunHistory
 from myxtts.training.vocoder_steps import METRICS, VocoderSteps
 
 VOCODER_NAME = "vocoder.onnx"

@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batch import Batch
+from myxtts.batch import Batch, BatchShape
 from myxtts.batches.feed import Feed, validation_batches
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import TrainingError
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
 from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
-from myxtts.training.history import RunHistory
 from myxtts.training.loop import SavedCheckpoint, StepFacts
-from myxtts.training.objective import total_loss
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
-from myxtts.training.samples import alignment_picture, speak_samples
-from myxtts.training.state import TrainState, to_checkpoint
-from myxtts.training.step_watch import StepWatch
-from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind
-from myxtts.training.voices import VOICE_NAME, export_voice
+from myxtts.training.state import RunHistory, TrainState, to_checkpoint
+from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
+from myxtts.training.voices import VOICE_NAME, alignment_picture, export_voice, speak_samples
+
+
+class StepWatch(RetraceWatch):
+    """A `RetraceWatch` over `Steps`. `announce` prints a line for every increase after the warm-up."""
+
+    def __init__(self, steps: Steps, announce: Callable[[str], None], on_retrace: Literal["warn", "fail"] = "warn"):
+        super().__init__(on_retrace=on_retrace)
+        self._steps, self._announce = steps, announce
+        self._warm_kinds: set[str] = set()
+
+    def end_warm_up(self, kind: str, shapes: Iterable[BatchShape]) -> None:
+        """Count from here on: all functions so far are expected, and so are batches of these shapes for `kind` (none: any)."""
+        for name, function in self._steps.functions.items():
+            self.add(name, function)
+            self._warm_kinds.add(name.split()[0])
+        for shape in shapes:
+            self.expect(f"{kind} {shape}", self._steps.local_shape(shape).signature())
+        if self._steps.functions:
+            self.warmed_up()
+
+    def observe_step(self, step: int, kind: str, batches: Sequence[Batch]) -> None:
+        """Call it after a step of a kind; the first step of a kind without a warm-up is its own warm-up."""
+        is_first = kind not in self._warm_kinds
+        self._warm_kinds.add(kind)
+        named = {f"{kind} {self._steps.shape_of(batch)}": batch for batch in batches}
+        with self.compiling() if is_first else contextlib.nullcontext():
+            # An unplanned shape first: what the step compiled was for it.
+            for name in sorted(named, key=self.is_watching):
+                local = self._steps.local_batch(named[name])
+                retrace = self.observe(step, name, local, self._steps.functions[name])
+                if retrace is not None:
+                    self._announce(str(retrace))
+        if not self.is_warm:
+            self.warmed_up()
+
 
 Evaluate = Callable[[Path], dict[str, float]]
 """Measures the voice in a folder. The command line passes it in, so that training never imports evaluation."""

@@ -22,6 +22,9 @@ from myxtts.cache.journal import RECORD, RecordWriter, clip_key, open_records, r
 from myxtts.cache.writer import publish
 from myxtts.text.tokenizer import SymbolTable
 
+CLIPS = 6
+"""In the corpus of the fixture `corpus`."""
+
 
 def settings(**changes) -> CacheSettings:
     usual = {

@@ -18,26 +18,10 @@ from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.utterance import summarize_rejections
 from myxtts.errors import CacheError, CorpusError, TextError
 from myxtts.runtime.workers import WorkerPool
-from tests.cache.cache_builder import make_older
+from tests.cache.cache_builder import CLIPS, make_older
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 
-CLIPS = 6
 needs_pyworld = pytest.mark.skipif(importlib.util.find_spec("pyworld") is None, reason="pyworld is not installed")
-
-
-@pytest.fixture(scope="module")
-def prepared_once(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, CLIPS)
-    prepare_cache(tiny_config(), folder)
-    return folder
-
-
-@pytest.fixture
-def corpus(prepared_once, tmp_path):
-    """A prepared corpus that a test may change."""
-    shutil.copytree(prepared_once, tmp_path / "corpus")
-    return tmp_path / "corpus"
 
 
 @pytest.fixture

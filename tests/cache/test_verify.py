@@ -1,8 +1,7 @@
-"""Damage is told without a change, repaired with fix, and gone on the second look."""
+"""Damage is reported without a change, repaired with fix, and not found a second time."""
 
 import importlib.util
 import json
-import shutil
 import threading
 
 import numpy as np
@@ -24,24 +23,8 @@ from myxtts.cache.verify import (
 )
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import temporary_path
-from tests.cache.cache_builder import edit_header
+from tests.cache.cache_builder import CLIPS, edit_header
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
-
-CLIPS = 5
-
-
-@pytest.fixture(scope="module")
-def prepared_once(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, CLIPS)
-    prepare_cache(tiny_config(), folder)
-    return folder
-
-
-@pytest.fixture
-def corpus(prepared_once, tmp_path):
-    shutil.copytree(prepared_once, tmp_path / "corpus")
-    return tmp_path / "corpus"
 
 
 @pytest.fixture

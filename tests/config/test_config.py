@@ -1,6 +1,7 @@
 """The settings: complete, bounded, frozen, documented, and without TensorFlow."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +88,7 @@ FLOATS = [
     (section, field.name)
     for section, section_type in SECTIONS.items()
     for field in dataclasses.fields(section_type)
-    if any(word in str(field.type) for word in ("float", "Float", "Fraction"))
+    if re.search(r"\b(float|PositiveFloat|Fraction)\b", str(field.type))
 ]
 
 
@@ -101,7 +102,16 @@ def test_a_float_that_is_not_finite_is_rejected_in_every_field(tmp_path, written
         fields = [field for name, field in FLOATS if name == section]
         with pytest.raises(ConfigError) as caught:
             load_config(write(tmp_path, f"{section}:\n" + "".join(f"  {field}: {written}\n" for field in fields)))
-        assert all(f"{section}.{field}: must be" in str(caught.value) for field in fields)
+        assert all(f"{section}.{field}: must be a finite number." in str(caught.value) for field in fields)
+
+
+def test_every_float_has_a_largest_value():
+    """1e30 is finite here, and infinite after a few operations in float32."""
+    for section in SECTIONS:
+        fields = [field for name, field in FLOATS if name == section]
+        with pytest.raises(ConfigError) as caught:
+            parse_config({section: dict.fromkeys(fields, 1e30)})
+        assert all(f"{section}.{field}: must be less than" in str(caught.value) for field in fields)
 
 
 @pytest.mark.parametrize("seed", [2**31, 2**63, 2**200])

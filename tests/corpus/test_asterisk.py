@@ -9,8 +9,7 @@ import tarfile
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.asterisk import build_asterisk_corpus, spoken_text
-from myxtts.corpus.debian import read_deb
+from myxtts.corpus.asterisk import build_asterisk_corpus, read_deb, spoken_text
 from myxtts.corpus.manifest import read_manifest
 from myxtts.errors import CorpusError
 

@@ -11,10 +11,9 @@ import soundfile
 from myxtts.audio.clips import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, evaluation_callback
-from myxtts.evaluation.html import render_page
 from myxtts.evaluation.judge import load_judge
-from myxtts.evaluation.packages import is_installed
-from myxtts.evaluation.report import describe, summary_rows, to_json, write_json
+from myxtts.evaluation.metrics import is_installed
+from myxtts.evaluation.report import describe, render_page, summary_rows, to_json, write_json
 from myxtts.evaluation.sentence_sets import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecognizer, made_up_sentences
 

@@ -8,8 +8,8 @@ import pytest
 from myxtts.audio.files import read_audio
 from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
-from myxtts.errors import EvaluationError
-from myxtts.evaluation.packages import is_installed
+from myxtts.errors import EvaluationError, MyXTTSError
+from myxtts.evaluation.metrics import is_installed
 from myxtts.evaluation.recognizer_worker import ENGINES, prepare_clip
 from myxtts.evaluation.recognizers import CommandRecognizer, WorkerRecognizer, open_recognizer
 from myxtts.evaluation.text_errors import count_errors, sum_errors
@@ -151,11 +151,23 @@ def test_pocketsphinx_uses_one_process_per_usable_core(installed, monkeypatch):
     assert open_recognizer("pocketsphinx", ["en"]).processes == 3
 
 
-def test_a_worker_process_that_fails_is_reported_with_its_exit_code(capfd):
-    with pytest.raises(EvaluationError, match=r"^The recognizer exited with code 1; see its output above\.$"):
+def test_a_recognizer_that_cannot_start_is_reported_with_the_reason():
+    with pytest.raises(MyXTTSError, match=r"could not start: KeyError: 'no-such-engine'$"):
         WorkerRecognizer("no-such-engine", "none", None).recognize([tone(0)], RATE, ["en"])
-    assert "no-such-engine" in capfd.readouterr().err
     assert "no-such-engine" not in ENGINES
+
+
+def test_a_recognizer_that_fails_on_a_clip_is_reported_with_its_exit_code(tmp_path, monkeypatch):
+    (tmp_path / "failing_engine.py").write_text(
+        "import sys\n"
+        "from myxtts.evaluation import recognizer_worker as worker\n"
+        "worker.ENGINES['failing'] = lambda model: lambda samples, language: 1 / 0\n"
+        "sys.exit(worker.serve_jobs(worker.build_jobs))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("myxtts.evaluation.recognizers.WORKER_MODULE", "failing_engine")
+    with pytest.raises(EvaluationError, match=r"^The recognizer test ended with exit code 1: ZeroDivisionError: "):
+        WorkerRecognizer("failing", "test", None).recognize([tone(0)], RATE, ["en"])
 
 
 def test_every_clip_is_recognized_at_one_level_without_silence_at_its_ends():

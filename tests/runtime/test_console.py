@@ -1,13 +1,16 @@
 """Signals end a command with an exception, never inside a callback; untrusted text is printed without control characters."""
 
+from __future__ import annotations
+
 import os
 import signal
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from myxtts.runtime.console import exit_on_signals, printable, signals_deferred
+from myxtts.runtime.console import STOPPING, StopOnSignal, exit_on_signals, printable, signals_deferred
 
 
 @pytest.mark.usefixtures("usual_hangup")
@@ -64,3 +67,23 @@ def test_printable_text_has_no_control_characters_and_keeps_words(text):
 def test_persian_joiners_and_requested_line_breaks_are_kept():
     assert printable("می\u200cروم\n\x1b[2J") == "می\u200cروم\n\\x1b[2J"
     assert printable("a\nb", keeps_lines=False) == "a\\nb"
+
+
+def test_the_first_signal_is_answered_at_once_and_the_second_ends_the_run():
+    lines = []
+    with StopOnSignal(lines.append) as stop:
+        signal.raise_signal(signal.SIGINT)
+        deadline = time.monotonic() + 30
+        while not lines and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert stop.is_requested
+        assert lines == [STOPPING]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert lines == [STOPPING]
+
+
+def test_a_signal_without_a_printer_only_sets_the_request():
+    with StopOnSignal() as stop:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.is_requested

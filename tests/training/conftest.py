@@ -12,11 +12,7 @@ from tests.training.small_runs import quiet_display, small_config
 
 @pytest.fixture(autouse=True)
 def freed_memory():
-    """After each test the networks of its trainers are freed: they are cycles that hold much memory.
-
-    TensorFlow keeps some 20 to 50 MB of every traced step of these small networks nevertheless; so steps are eager
-    (`enable_graph_mode=False`) in tests of whole runs that do not depend on how a step is run.
-    """
+    """After each test the networks of its trainers are freed: they are cycles that hold much memory."""
     yield
     if "tensorflow" in sys.modules:
         gc.collect()

@@ -24,8 +24,8 @@ from myxtts.training.checkpoint import (
     resolve_checkpoint,
     save_checkpoint,
 )
-from myxtts.training.history import RunHistory
 from myxtts.training.resume import agree_on_best, move_earlier_run
+from myxtts.training.state import RunHistory
 from tests.training.small_runs import to_format_1
 
 
@@ -197,7 +197,7 @@ def test_an_array_header_of_format_1_that_cannot_be_parsed_is_one_clear_error(tm
 
 
 def test_checkpoints_and_the_settings_of_a_start_are_read_without_tensorflow():
-    code = "import sys, myxtts.training.checkpoint, myxtts.training.preflight, myxtts.training.starting_config as s; "
+    code = "import sys, myxtts.training.checkpoint, myxtts.training.starting_config as s; "
     code += "s.read_origin('bundled'); sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -10,9 +10,9 @@ from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import read_status
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.training.checkpoint import checkpoints_in, load_checkpoint
-from myxtts.training.history import RunHistory
 from myxtts.training.loop import Loop, LoopSettings, SavedCheckpoint, StepFacts, StopReason, take_steps
 from myxtts.training.run_recorder import Recorded, open_recorder
+from myxtts.training.state import RunHistory
 from myxtts.training.trainer import XTTSTrainer
 from tests.training.small_runs import quiet_display, small_config, text_of
 

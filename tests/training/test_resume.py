@@ -26,10 +26,9 @@ from myxtts.training.checkpoint import (
     load_newest,
     save_checkpoint,
 )
-from myxtts.training.history import RunHistory
 from myxtts.training.loop import StopReason
 from myxtts.training.resume import FREE_OF_SPEC, compare_configs, compare_facts, read_saved
-from myxtts.training.state import TrainState, restore_checkpoint, to_checkpoint
+from myxtts.training.state import RunHistory, TrainState, restore_checkpoint, to_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus, write_metadata
 from tests.models.clips import tiny_model

@@ -18,10 +18,10 @@ from myxtts.runtime.status import STATUS_FILE, read_status, read_steps
 from myxtts.runtime.timers import StepClock
 from myxtts.training import run_log as logbook_module
 from myxtts.training import run_recorder as recorder_module
-from myxtts.training.history import RunHistory
+from myxtts.training.run_log import TensorBoardFile
 from myxtts.training.run_recorder import RECENT_STEPS, Recorded, open_recorder
+from myxtts.training.state import RunHistory
 from myxtts.training.steps import METRICS
-from myxtts.training.tensorboard_file import TensorBoardFile
 from myxtts.training.trainer import XTTSTrainer
 from tests.cache.full_disk import largest_file
 from tests.training.small_runs import quiet_display, small_config, text_of

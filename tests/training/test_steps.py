@@ -6,10 +6,9 @@ import tensorflow as tf
 
 from myxtts.batch import BatchShape, shape_of
 from myxtts.config.config import TrainingConfig
-from myxtts.training.objective import NUM_TERMS
 from myxtts.training.optimization import resolve_optimization
 from myxtts.training.state import TrainState
-from myxtts.training.steps import METRICS, Steps
+from myxtts.training.steps import METRICS, NUM_TERMS, Steps
 from tests.models.clips import lay_out, make_clips, tiny_model
 
 

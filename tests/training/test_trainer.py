@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batches.python_loader import NOTICE
+from myxtts.batches.on_the_fly import NOTICE
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, CorpusError, TrainingError
 from myxtts.runtime.locks import RunLock

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from myxtts.training import objective
+from myxtts.training import steps
 from myxtts.training.voice_task import count_steps
 from tests.training.small_runs import small_config
 
 
 def test_the_validation_loss_weighs_its_terms_as_the_training_loss_does(make_trainer, monkeypatch):
     task = make_trainer().task
-    monkeypatch.setattr(objective, "DURATION_WEIGHT", 3.0)
+    monkeypatch.setattr(steps, "DURATION_WEIGHT", 3.0)
     losses = task.validate()
     assert losses["loss"] == pytest.approx(losses["flow"] + losses["prior"] + 3 * losses["duration"])
 

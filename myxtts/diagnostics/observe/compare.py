@@ -8,9 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from myxtts.diagnostics.observe.html import account_bar, whole_page
 from myxtts.diagnostics.observe.issues import duration, percent
-from myxtts.diagnostics.observe.report_text import place
+from myxtts.diagnostics.observe.render import account_bar, place, whole_page
 from myxtts.errors import DiagnosisError
 
 

@@ -8,11 +8,49 @@ import re
 
 from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
 
+DROP_REMAINDER = "{dataset} = {dataset}.batch(batch_size, drop_remainder=True)"
+PADDED_BATCHES = "{dataset} = {dataset}.padded_batch(batch_size, padded_shapes=longest_shape, drop_remainder=True)"
+PARALLEL_MAP = "{dataset} = {dataset}.map({function}, num_parallel_calls=tf.data.AUTOTUNE)"
+CACHED_MAP = PARALLEL_MAP + ".cache()  # before shuffle, batch and anything random"
+PREFETCH = "{dataset} = {dataset}.prefetch(tf.data.AUTOTUNE)  # the last transformation"
+PREPARE_ONCE = '{dataset}.save("prepared")  # once\n{dataset} = tf.data.Dataset.load("prepared")  # in every training'
+DATASET_ONCE = (
+    "for epoch in range(epochs):  # {dataset} is built once, before this loop\n    for batch in {dataset}: ..."
+)
+FUNCTION_ONCE = "{step} = tf.function({step})  # once, before the loop"
+WITHOUT_XLA = (
+    "{step} = tf.function({step}, jit_compile=False)  # or keep the sizes constant: tf.range(n), x[:n], tf.reshape"
+)
+AS_FUNCTION = "@tf.function  # above the function that holds the GradientTape\ndef {step}(*batch): ..."
+NATIVE_STEP = "@tf.function\ndef {step}(*batch): ...  # with TensorFlow's own operations, or the Python outside of it"
+COMPILE_ONCE = "model.compile(optimizer, loss)  # once, before the loop"
+PREFETCH_DEEPER = "dataset = dataset.prefetch(8)  # deeper than one stall lasts; or a smaller shuffle buffer"
+VARIABLES_ONCE = "variable = tf.Variable(initial_value)  # layers, optimizers, variables: once, before the loop"
+SWITCH_OFF = {
+    "tf.config.run_functions_eagerly(True)": "tf.config.run_functions_eagerly(False)",
+    "compile(run_eagerly=True)": "model.compile(optimizer, loss, run_eagerly=False)",
+}
+PRINT_OUTSIDE = "if step % 100 == 0:  # outside of the tf.function\n    print(float(loss))"
+GENERATOR_TO_DATASET = (
+    "dataset = tf.data.Dataset.from_tensor_slices(items)\n"
+    "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)"
+)
+
 
 def identifier(text: str, default: str) -> str:
     """A name that may stand in code: `text` itself, its last part (`batch.mel` → `mel`), or the default."""
     last = text.rsplit(".", 1)[-1]
     return last if last.isidentifier() and not keyword.iskeyword(last) else default
+
+
+def of_dataset(template: str, location: SourceLocation, function: str = "") -> str:
+    """A fix of a pipeline: {dataset} is the name that the line assigns to, {function} what it maps."""
+    return template.format(dataset=assigned_name(location, "dataset"), function=identifier(function, "prepare"))
+
+
+def of_step(template: str, function: str) -> str:
+    """A fix of the training step, by its name."""
+    return template.format(step=identifier(function, "train_step"))
 
 
 def signature_for_any_shape(function: str, arguments: tuple[str, ...], is_jit: bool, argument: str) -> str:
@@ -44,46 +82,11 @@ def one_object(argument: str, description: str) -> str:
     return f"{identifier(argument, 'setting')} = {kind}()  # once, before the loop; pass the same object every time"
 
 
-def drop_remainder(location: SourceLocation) -> str:
-    """No smaller batch at the end of an epoch."""
-    name = assigned_name(location, "dataset")
-    return f"{name} = {name}.batch(batch_size, drop_remainder=True)"
-
-
-def function_once(function: str) -> str:
-    """One `tf.function` for the whole training."""
-    name = identifier(function, "train_step")
-    return f"{name} = tf.function({name})  # once, before the loop"
-
-
-COMPILE_ONCE = "model.compile(optimizer, loss)  # once, before the loop"
-PREFETCH_DEEPER = "dataset = dataset.prefetch(8)  # deeper than one stall lasts; or a smaller shuffle buffer"
-VARIABLES_ONCE = "variable = tf.Variable(initial_value)  # layers, optimizers, variables: once, before the loop"
-SWITCH_OFF = {
-    "tf.config.run_functions_eagerly(True)": "tf.config.run_functions_eagerly(False)",
-    "compile(run_eagerly=True)": "model.compile(optimizer, loss, run_eagerly=False)",
-}
-PRINT_OUTSIDE = "if step % 100 == 0:  # outside of the tf.function\n    print(float(loss))"
-GENERATOR_TO_DATASET = (
-    "dataset = tf.data.Dataset.from_tensor_slices(items)\n"
-    "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)"
-)
-
-
 def without_recompiling(function: str, location: SourceLocation, is_batch: bool) -> str:
     """One shape for XLA, or no XLA where a value decides a size."""
     if is_batch:
-        return padded_batches(location)
-    name = identifier(function, "train_step")
-    return (
-        f"{name} = tf.function({name}, jit_compile=False)  # or keep the sizes constant: tf.range(n), x[:n], tf.reshape"
-    )
-
-
-def padded_batches(location: SourceLocation) -> str:
-    """Batches of one shape."""
-    name = assigned_name(location, "dataset")
-    return f"{name} = {name}.padded_batch(batch_size, padded_shapes=longest_shape, drop_remainder=True)"
+        return of_dataset(PADDED_BATCHES, location)
+    return of_step(WITHOUT_XLA, function)
 
 
 def read_every_n_steps(location: SourceLocation) -> str:
@@ -94,18 +97,6 @@ def read_every_n_steps(location: SourceLocation) -> str:
         f"mean_{name} = keras.metrics.Mean()  # before the loop\nmean_{name}.update_state({name})  # in every step\n"
         f"if step % 100 == 0:\n    print(float(mean_{name}.result()))"
     )
-
-
-def as_function(function: str) -> str:
-    """The step as one graph."""
-    name = identifier(function, "train_step")
-    return f"@tf.function  # above the function that holds the GradientTape\ndef {name}(*batch): ..."
-
-
-def native_step(function: str) -> str:
-    """TensorFlow's operations in place of Python in the step."""
-    name = identifier(function, "train_step")
-    return f"@tf.function\ndef {name}(*batch): ...  # with TensorFlow's own operations, or the Python outside of it"
 
 
 def less_often(location: SourceLocation) -> str:
@@ -119,40 +110,9 @@ def native_map(function: str) -> str:
     return f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)  # tf.io, tf.image, tf.audio, tf.signal in {name}"
 
 
-def parallel_map(function: str, location: SourceLocation) -> str:
-    """Several threads."""
-    name = assigned_name(location, "dataset")
-    return f"{name} = {name}.map({identifier(function, 'prepare')}, num_parallel_calls=tf.data.AUTOTUNE)"
-
-
-def cached_map(function: str, location: SourceLocation) -> str:
-    """The work of the first epoch, kept."""
-    name = assigned_name(location, "dataset")
-    call = f"{name}.map({identifier(function, 'prepare')}, num_parallel_calls=tf.data.AUTOTUNE)"
-    return f"{name} = {call}.cache()  # before shuffle, batch and anything random"
-
-
-def prefetch(location: SourceLocation) -> str:
-    """Batches ahead of the step."""
-    name = assigned_name(location, "dataset")
-    return f"{name} = {name}.prefetch(tf.data.AUTOTUNE)  # the last transformation"
-
-
-def prepare_once(location: SourceLocation) -> str:
-    """The result of a costly stage, stored."""
-    name = assigned_name(location, "dataset")
-    return f'{name}.save("prepared")  # once\n{name} = tf.data.Dataset.load("prepared")  # in every training'
-
-
 def more_workers(class_name: str) -> str:
     """Several threads for a PyDataset."""
     return f"{identifier(class_name, 'Data')}(workers={os.cpu_count() or 2}, max_queue_size=16)  # passed to super().__init__"
-
-
-def dataset_once(location: SourceLocation) -> str:
-    """One dataset for all epochs."""
-    name = assigned_name(location, "dataset")
-    return f"for epoch in range(epochs):  # {name} is built once, before this loop\n    for batch in {name}: ..."
 
 
 def short_epoch_start(location: SourceLocation, has_shuffle: bool) -> str:

@@ -17,16 +17,13 @@ from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import Any
 
-from myxtts.diagnostics.observe import hooks_data, hooks_keras, hooks_numpy
-from myxtts.diagnostics.observe.load import LoadMeter
+from myxtts.diagnostics.observe import hooks_data, hooks_keras, hooks_values
 from myxtts.diagnostics.observe.recording import MOST_OPERATIONS, FunctionCall, FunctionRecord, Recording, TimedEvent
-from myxtts.diagnostics.observe.sampler import LineSampler
+from myxtts.diagnostics.observe.sampler import LineSampler, LoadMeter
 from myxtts.diagnostics.observe.source_lines import (
     SourceLocation,
     caller_location,
     code_of,
-    is_called_by_framework,
-    is_called_by_keras,
     is_user_code,
     location_of,
     location_of_code,
@@ -42,19 +39,6 @@ from myxtts.runtime.tensorflow_counters import (
 )
 
 clock = time.perf_counter
-_FETCHING_METHODS = (
-    "numpy",
-    "__float__",
-    "__int__",
-    "__index__",
-    "__bool__",
-    "__array__",
-    "__format__",
-    "__str__",
-    "__repr__",
-)
-_WHOLE_VALUES = ("numpy", "__array__", "np.asarray", "np.array")
-"""Fetches that count even if a framework makes them on the user's call; what decides a branch inside Keras does not."""
 _UPDATING_OPS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 
 
@@ -111,7 +95,6 @@ class Instrumentation:
         from tensorflow.python.distribute import mirrored_run
         from tensorflow.python.eager import backprop
         from tensorflow.python.eager.polymorphic_function import polymorphic_function
-        from tensorflow.python.framework import ops
         from tensorflow.python.ops import resource_variable_ops, script_ops
 
         self.executing_eagerly = tf.executing_eagerly
@@ -119,9 +102,6 @@ class Instrumentation:
         replace = self._patches.replace
         replace(polymorphic_function.Function, "__init__", self._watch_creation)
         replace(polymorphic_function.Function, "__call__", self._watch_call)
-        for method in _FETCHING_METHODS:
-            replace(ops.EagerTensor.__mro__[1], method, self._watch_fetch)
-        replace(resource_variable_ops.BaseResourceVariable, "numpy", self._watch_fetch)
         replace(resource_variable_ops.BaseResourceVariable, "__init__", self._watch_variable)
         replace(backprop.GradientTape, "gradient", self.watch_event(self.recording.gradients, "tape.gradient"))
         replace(script_ops, "_internal_py_func", self._watch_python_function)
@@ -134,7 +114,7 @@ class Instrumentation:
                               (tf.train.CheckpointManager, "save"), (tf.saved_model, "save")):  # fmt: skip
             replace(owner, method, self.watch_outermost(self.recording.checkpoints, f"{owner.__name__}.{method}"))
         hooks_data.install(self, self._patches)
-        hooks_numpy.install(self, self._patches)
+        hooks_values.install(self, self._patches)
         self.own_spans.append((start, clock()))
 
     def _find_counters(self) -> None:
@@ -305,34 +285,7 @@ class Instrumentation:
             if len(record.traced_signatures) == 1:
                 record.updates_variables = _updates_variables(function)
 
-    # Values, variables, single operations
-
-    def _watch_fetch(self, original: Any) -> Any:
-        label = original.__name__
-
-        def watched(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.is_watched():
-                return original(tensor, *args, **kwargs)
-            self.depth += 1
-            start = clock()
-            try:
-                return original(tensor, *args, **kwargs)
-            finally:
-                end = clock()
-                self.depth -= 1
-                self.note_fetch(start, end, label, sys._getframe(1))
-
-        return watched
-
-    def note_fetch(self, start: float, end: float, label: str, frame: Any) -> None:
-        """A value was fetched. What Keras fetches for itself in `fit` is not the user's code; `get_weights()` is."""
-        location = location_of(frame)
-        if is_called_by_framework(frame):
-            is_asked_for = label in _WHOLE_VALUES and is_called_by_keras(frame) and location not in self.keras_calls
-            if not is_asked_for:
-                return
-        self.recording.add(self.recording.syncs, TimedEvent(start, end, location, label))
-        self.own_spans.append((end, clock()))
+    # Variables, single operations
 
     def _watch_variable(self, original: Any) -> Any:
         from tensorflow.python.ops.resource_variable_ops import _UnreadVariable

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from myxtts.diagnostics.observe.hooks_values import note_fetch
 from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, code_of, location_of_code
 
@@ -194,7 +195,7 @@ class FitHooks:
             finally:
                 end = clock()
                 self.watcher.depth -= 1
-                self.watcher.note_fetch(start, end, label, sys._getframe(1))
+                note_fetch(self.watcher, start, end, label, sys._getframe(1))
 
         return watched
 

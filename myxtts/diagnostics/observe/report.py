@@ -10,11 +10,10 @@ import numpy as np
 
 from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for
 from myxtts.diagnostics.observe.ceiling import Ceiling
-from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.facts import Facts, TracedCode, explain_traces
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
-from myxtts.diagnostics.observe.load import MachineLoad
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
-from myxtts.diagnostics.observe.report_text import report_to_text
+from myxtts.diagnostics.observe.render import report_to_text
 from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
 from myxtts.diagnostics.observe.rules_host import (
     find_eager_steps,
@@ -31,9 +30,9 @@ from myxtts.diagnostics.observe.rules_run import (
     find_slow_checkpoints,
     find_slow_epoch_starts,
 )
+from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
-from myxtts.diagnostics.observe.traces import TracedCode, explain_traces
 from myxtts.runtime.timers import robust_spread
 
 EXIT_FINE, EXIT_PROBLEM, EXIT_NOT_MEASURED = 0, 1, 2

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from myxtts.diagnostics.observe import fixes
-from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.facts import Cause, Facts, TracedCode
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
-from myxtts.diagnostics.observe.traces import Cause, TracedCode
 from myxtts.runtime.signatures import describe_entry
 
 _ISSUES = {
@@ -51,7 +50,7 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
     fix = {
         "shape": fixes.signature_for_any_shape(code.name, code.argument_names, code.is_jit, argument)
         if code.is_user
-        else fixes.padded_batches(_first(_batching_locations(facts))),
+        else fixes.of_dataset(fixes.PADDED_BATCHES, _first(_batching_locations(facts))),
         "dtype": fixes.cast(argument, cause.examples[0].old.split(" ")[0], code.name),
         "value": fixes.tensor_argument(code.name, code.argument_names, argument),
         "object": fixes.one_object(argument, cause.examples[0].new),
@@ -80,7 +79,7 @@ def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
         f"argument '{remainder.argument}': {remainder.usual}, then {remainder.last} in {remainder.calls} of {code.calls} calls; "
         f"{duration(remainder.seconds)} of tracing",
         _location(code),
-        fixes.drop_remainder(_first(_batching_locations(facts))),
+        fixes.of_dataset(fixes.DROP_REMAINDER, _first(_batching_locations(facts))),
         remainder.seconds,
         also=(*_batching_locations(facts), code.call_location or UNKNOWN),
     )
@@ -119,7 +118,7 @@ def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
         f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
         f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
         location,
-        fixes.COMPILE_ONCE if often else fixes.function_once(code.name),
+        fixes.COMPILE_ONCE if often else fixes.of_step(fixes.FUNCTION_ONCE, code.name),
         code.repeated_seconds,
         also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_location or UNKNOWN),
     )
@@ -170,7 +169,7 @@ def _many_signatures(facts: Facts) -> Iterator[Finding]:
         f"the batches come in {len(distinct)} shapes, and new ones keep coming",
         f"{len(distinct)} signatures in {len(known)} steps; {late} of them first seen in the second half of the first epoch",
         location,
-        fixes.padded_batches(location),
+        fixes.of_dataset(fixes.PADDED_BATCHES, location),
         lost,
         also=(facts.steps.location,),
     )

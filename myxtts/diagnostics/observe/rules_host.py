@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
-from myxtts.diagnostics.observe.stalls import Stalls, find_cyclic_stalls
+from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
 
 SYNC_FRACTION_OF_STEPS = 0.5
 EAGER_OPS_PER_STEP = 20
@@ -101,7 +101,7 @@ def find_eager_steps(facts: Facts) -> Iterator[Finding]:
         f"the training step ('{location.function}') is not in a tf.function: it runs op by op from Python",
         evidence,
         definition,
-        fixes.as_function(location.function),
+        fixes.of_step(fixes.AS_FUNCTION, location.function),
         gain,
         also=(location, facts.steps.location),
     )

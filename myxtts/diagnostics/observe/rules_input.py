@@ -69,7 +69,7 @@ def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
         f"a step takes {duration(ceiling.measured_step_seconds)}, with data ready {duration(ceiling.step_alone_seconds)}; "
         f"the loader alone needs {duration(ceiling.loader_alone_seconds)} per batch",
         facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
         waited * len(facts.steps),
     )
 
@@ -110,7 +110,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
             f"last stage: {last.label}; waiting {duration(facts.wait_per_step)} in each step of "
             f"{duration(facts.steady_mean(facts.steps.seconds))}",
             last.location,
-            fixes.prefetch(last.location),
+            fixes.of_dataset(fixes.PREFETCH, last.location),
             min(facts.wait_seconds, other),
             also=(pipeline.location,),
         )
@@ -154,7 +154,7 @@ def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Fin
                 f"{duration(time.seconds_per_batch)} for each batch of {duration(pipeline.loader_seconds_per_batch)}; "
                 f"{cores} cores",
                 time.stage.location,
-                fixes.parallel_map(time.stage.function_location.function, time.stage.location),
+                fixes.of_dataset(fixes.PARALLEL_MAP, time.stage.location, time.stage.function_location.function),
                 gain * (1 - 1 / cores),
                 also=(time.stage.function_location,),
             )
@@ -167,7 +167,7 @@ def _stage_problems(facts: Facts, pipeline: PipelineFacts) -> Iterator[tuple[Fin
                 f"{pipeline.epochs} epochs over {pipeline.cardinality if pipeline.cardinality > 0 else 'the same'} elements; "
                 f"{duration(time.seconds_per_batch)} for each batch; no random indices in it",
                 time.stage.location,
-                fixes.cached_map(time.stage.function_location.function, time.stage.location),
+                fixes.of_dataset(fixes.CACHED_MAP, time.stage.location, time.stage.function_location.function),
                 gain * (epochs - 1) / epochs,
                 also=(time.stage.function_location,),
             )
@@ -220,7 +220,7 @@ def _slow_stage(facts: Facts, slowest: StageTime, fraction: float) -> Finding:
         f"{duration(slowest.seconds_per_batch)} for each batch"
         + (", on several threads already" if slowest.runs_parallel else ", on one thread"),
         slowest.stage.location,
-        fixes.prepare_once(slowest.stage.location),
+        fixes.of_dataset(fixes.PREPARE_ONCE, slowest.stage.location),
         facts.wait_seconds * fraction,
         also=(slowest.stage.function_location,),
     )
@@ -257,7 +257,7 @@ def _input_bound(facts: Facts) -> Finding:
         f"the step waits for its data for {percent(facts.wait_fraction)} of the time",
         evidence,
         facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.prefetch(facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
         facts.wait_seconds,
         also=(slowest.stage.location,) if slowest is not None else (),
     )

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from myxtts.diagnostics.observe.child import Options
-from myxtts.diagnostics.observe.environment import without_own_defaults
+from myxtts.diagnostics.observe.child import Options, without_own_defaults
 from myxtts.errors import DiagnosisError
 
 EXIT_NOT_MEASURED = 2

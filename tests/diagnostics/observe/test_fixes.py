@@ -13,6 +13,9 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 LINES = ["dataset = load()", "for batch in data:", "for step, batch in enumerate(data):", "return float(loss)", "t += a.numpy()",
          "model.predict(images, verbose=0)", "if x:", "", "@tf.function", "x = (", "checkpoint.save(path)"]  # fmt: skip
 
+CONSTANTS = [value for name, value in vars(fixes).items() if name.isupper() and isinstance(value, str)]
+TEMPLATES = [text for text in CONSTANTS if "{" in text]
+
 
 def location(text: str) -> SourceLocation:
     linecache.cache["fix.py"] = (len(text), None, [f"{text}\n"], "fix.py")
@@ -34,28 +37,31 @@ def test_every_fix_compiles(function, arguments, argument, text, flag):
     makers = [
         one for name, one in vars(fixes).items()
         if inspect.isfunction(one) and one.__module__ == fixes.__name__ and not name.startswith("_")
-        and name not in ("identifier", "assigned_name")
+        and name not in ("identifier", "assigned_name", "of_dataset", "of_step")
     ]  # fmt: skip
-    assert len(makers) > 15
+    assert len(makers) > 8
     for make in makers:
         code = make(**{name: values[name] for name in inspect.signature(make).parameters})
         compile(code, make.__name__, "exec")
+    for template in TEMPLATES:
+        is_of_step = "{step}" in template
+        code = fixes.of_step(template, function) if is_of_step else fixes.of_dataset(template, location(text), function)
+        compile(code, template, "exec")
 
 
 @pytest.mark.parametrize(
     "code",
-    [value for name, value in vars(fixes).items() if name.isupper() and isinstance(value, str)]
-    + list(fixes.SWITCH_OFF.values()),
+    [text for text in CONSTANTS if text not in TEMPLATES] + list(fixes.SWITCH_OFF.values()),
 )
 def test_constant_fixes_compile(code):
     compile(code, "fix", "exec")
 
 
 def test_fix_has_the_users_own_names():
-    assert "clips = clips.prefetch" in fixes.prefetch(location("clips = tf.data.Dataset.range(3)"))
+    assert "clips = clips.prefetch" in fixes.of_dataset(fixes.PREFETCH, location("clips = tf.data.Dataset.range(3)"))
     assert "mean_penalty.update_state(penalty)" in fixes.read_every_n_steps(location("log(float(penalty))"))
     assert fixes.tensor_argument("step", ("self", "batch", "rate"), "rate").startswith(
         "step(batch, rate=tf.constant(rate))"
     )
     assert "tf.function(generator)" in fixes.call_the_model(location("fake = generator.predict(noise)"))
-    assert "dataset = dataset.prefetch" in fixes.prefetch(UNKNOWN)
+    assert "dataset = dataset.prefetch" in fixes.of_dataset(fixes.PREFETCH, UNKNOWN)

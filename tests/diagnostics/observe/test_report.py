@@ -8,10 +8,10 @@ from myxtts.diagnostics.observe import report as reports
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import measure_ceiling
 from myxtts.diagnostics.observe.hooks import Instrumentation
-from myxtts.diagnostics.observe.load import MachineLoad
 from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.render import MOST_STAGES, report_to_markdown, report_to_text
 from myxtts.diagnostics.observe.report import build_report
-from myxtts.diagnostics.observe.report_text import MOST_STAGES, report_to_markdown, report_to_text
+from myxtts.diagnostics.observe.sampler import MachineLoad
 from tests.diagnostics.observe.trainings import Trainable
 
 

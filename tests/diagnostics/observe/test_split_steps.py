@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from myxtts.diagnostics.observe.stalls import find_cyclic_stalls
+from myxtts.diagnostics.observe.split_steps import find_cyclic_stalls
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Mel-cepstral distortion, pitch error, alignment and duration."""
+"""Metrics of one clip: distance to a recording, quality, similarity of the speaker."""
+
+from __future__ import annotations
 
 import importlib.util
 
@@ -8,9 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from myxtts.audio.files import read_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.audio.pitch import track_pitch
-from myxtts.evaluation.distortion import align, compare_with_recording, log_f0_squares
+from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.recipes import bundled_corpus
+from myxtts.evaluation.clip_metrics import (
+    NaturalnessJudge,
+    SpeakerEmbedder,
+    align,
+    compare_with_recording,
+    log_f0_squares,
+    measure_pesq,
+    speaker_similarities,
+)
+from myxtts.evaluation.metrics import is_installed
 from tests.evaluation.made_up_voice import RATE, sweep, tone
 
 pytest.importorskip("librosa")
@@ -96,3 +110,58 @@ def test_log_f0_error_is_the_logarithm_of_a_transposition():
 def test_clips_without_voiced_frames_have_no_log_f0_error():
     noise = np.random.default_rng(0).normal(0, 0.05, RATE).astype(np.float32)
     assert compare(np.diff(noise, n=8).astype(np.float32), np.diff(noise, n=8).astype(np.float32), "log_f0_rmse") == {}
+
+
+@pytest.fixture(scope="module")
+def clip():
+    return read_audio(read_manifest(bundled_corpus(), split="validation").utterances[0].path)
+
+
+@pytest.fixture(scope="module")
+def noisy(clip):
+    return clip[0] + np.random.default_rng(0).normal(0, 0.05, len(clip[0])).astype(np.float32)
+
+
+def test_noise_lowers_dnsmos(clip, noisy):
+    pytest.importorskip("speechmos")
+    judge = NaturalnessJudge.load()
+    samples, rate = clip
+    assert judge.score(noisy, rate) < judge.score(samples, rate) - 0.5
+    assert judge.score(0.1 * samples, rate) == pytest.approx(judge.score(samples, rate), abs=0.02)
+    assert judge.score(np.zeros(0, np.float32), rate) == 1.0
+
+
+def test_pesq_is_highest_for_the_recording_itself_and_lower_with_noise(clip, noisy):
+    pytest.importorskip("pesq")
+    samples, rate = clip
+    assert measure_pesq(samples, samples, rate) > 4.6
+    assert measure_pesq(noisy, samples, rate) < 3.0
+
+
+@pytest.mark.parametrize("samples", [np.zeros(16000, np.float32), np.full(100, 0.1, np.float32)])
+def test_pesq_of_a_clip_without_speech_is_not_measured(samples, clip):
+    pytest.importorskip("pesq")
+    assert measure_pesq(samples, samples, clip[1]) is None
+
+
+@pytest.mark.skipif(not is_installed("resemblyzer"), reason="resemblyzer is not installed")
+def test_a_lowered_voice_is_less_similar_than_the_speaker_herself():
+    clips = [read_audio(each.path) for each in read_manifest(bundled_corpus(), split="validation").utterances[:3]]
+    embedder = SpeakerEmbedder.load()
+    own = [embedder.embed(samples, rate) for samples, rate in clips]
+    lowered = [embedder.embed(samples, round(0.75 * rate)) for samples, rate in clips]
+    own_similarity = np.mean(speaker_similarities(own, own, ["her"] * 3))
+    assert own_similarity > 0.8
+    assert np.mean(speaker_similarities(lowered, own, ["her"] * 3)) < own_similarity - 0.1
+    assert embedder.embed(np.zeros(16000, np.float32), 16000) is None
+
+
+def test_similarity_leaves_out_the_recording_of_the_same_sentence():
+    east, north = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    assert speaker_similarities([east, north], [east, north], ["a", "a"]) == pytest.approx([0.0, 0.0])
+    assert speaker_similarities([north, None], [east, north], ["a", "a"]) == pytest.approx([1.0, 0.0])
+
+
+def test_similarity_of_a_speaker_with_one_recording_is_not_measured():
+    east = np.array([1.0, 0.0])
+    assert speaker_similarities([east], [east], ["a"]) == [None]

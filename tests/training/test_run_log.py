@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from myxtts.training.tensorboard_file import TensorBoardFile
+from myxtts.training.run_log import TensorBoardFile
 from tests.cache.full_disk import largest_file
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.training.history import RunHistory
+from myxtts.training.state import RunHistory
 
 
 def test_patience_and_plateau_count_validations_without_improvement():
