@@ -31,9 +31,12 @@ RUN_FILES = (
 """What a run leaves in its folder."""
 FREE_OF_SPEC = {
     "dropout", "decoder_dropout", "condition_dropout", "num_symbols", "num_languages", "num_speakers", "reference_lowpass",
-    "virtual_speakers",
+    "virtual_speakers", "log_floor", "f_min", "f_max",
 }  # fmt: skip
 """Numbers of the network that weights do not depend on, or that the names in the corpus describe better."""
+
+ADDED_TO_SPEC = {"recording_condition": False, "speaker_loss": 0.0, "language_adversary": 0.0}
+"""Settings with weights that checkpoints of earlier versions do not name, with what they mean there."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +69,20 @@ def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
     A network of several speakers takes each voice from a reference, so it can continue with other speakers. A network of one
     speaker has no references.
     """
+    trained = {"mel": before["mel"], "model": ADDED_TO_SPEC | before["model"]}
     found = [
-        SettingChange(f"{part}.{name}", before[part][name], value)
+        SettingChange(f"{part}.{name}", trained[part][name], value)
         for part in ("mel", "model")
         for name, value in now[part].items()
-        if name not in FREE_OF_SPEC and name in before[part] and before[part][name] != value
+        if name not in FREE_OF_SPEC and name in trained[part] and trained[part][name] != value
     ]
     symbols_before, symbols_now = text_symbols_of(before["front_end"]), text_symbols_of(now["front_end"])
     if symbols_before != symbols_now:
         found.append(SettingChange("text_symbols", symbols_before, symbols_now))
     if (len(before["speakers"]) > 1) != (len(now["speakers"]) > 1):
         found.append(SettingChange("number of speakers", len(before["speakers"]), len(now["speakers"])))
-    if now["model"]["speaker_loss"] and before["model"]["num_speakers"] != now["model"]["num_speakers"]:
-        counts = (before["model"]["num_speakers"], now["model"]["num_speakers"])
+    elif trained["model"]["speaker_loss"] and len(before["speakers"]) != len(now["speakers"]):
+        counts = len(before["speakers"]), len(now["speakers"])
         found.append(SettingChange("number of speakers, which model.speaker_loss tells apart", *counts))
     lines = [str(change) for change in found]
     for kind in ("symbols", "languages"):

@@ -378,3 +378,20 @@ def test_a_run_of_version_010_is_resumed_and_can_be_started_from(corpus, tmp_pat
     started = opened(small_config(corpus, tmp_path / "other", init_from=str(run))).task
     assert started.step == 0
     np.testing.assert_array_equal(started.state.flat_weights(), task.state.ema.numpy())
+
+
+def test_a_checkpoint_that_does_not_name_a_condition_has_none():
+    facts = {
+        "mel": {},
+        "model": {},
+        "front_end": {"kind": "graphemes"},
+        "speakers": ["a", "b"],
+        "symbols": [],
+        "languages": [],
+    }
+    now = facts | {"model": {"recording_condition": True, "speaker_loss": 0.0, "virtual_speakers": 0.2}}
+    assert compare_facts(facts, now) == ["model.recording_condition: False → True"]
+    told_apart = facts | {"model": {"speaker_loss": 0.1}}
+    assert compare_facts(told_apart, told_apart) == []
+    (line,) = compare_facts(told_apart, told_apart | {"speakers": ["a", "b", "c"]})
+    assert "model.speaker_loss" in line
