@@ -8,7 +8,6 @@ from myxtts.errors import CorpusError
 from myxtts.serving import recorder
 from myxtts.serving.recorder import Prompt, check_take, choose_prompts, create_corpus, open_corpus, prompts_of
 from myxtts.text import g2p
-from myxtts.text.inventory import INVENTORY
 from myxtts.text.normalize import normalize_text
 
 RATE = 16000
@@ -30,7 +29,7 @@ def test_the_sentences_are_many_different_and_cover_the_sounds_of_the_language(l
     sounds = {sound for prompt in prompts for pair in prompt.pairs for sound in pair}
     assert len(prompts) >= 150
     assert len({prompt.id for prompt in prompts}) == len(prompts)
-    assert sounds - {recorder.PAUSE} <= INVENTORY
+    assert sounds - {recorder.PAUSE} <= g2p.INVENTORY
     assert len(sounds) > 25
 
 
