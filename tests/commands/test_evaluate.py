@@ -64,7 +64,7 @@ def loaded(monkeypatch):
     """Folders that were asked for; each is answered with the made-up voice."""
     asked = []
 
-    def load(folder):
+    def load(folder, vocoder=None):
         asked.append(folder)
         return MadeUpVoice(silent=TEXTS[:1])
 

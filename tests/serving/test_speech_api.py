@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+import time
 import wave
 
 import pytest
@@ -152,7 +153,10 @@ def test_health_readiness_metrics_and_the_schema(client):
     metrics = client.get("/metrics").text
     assert 'tts_requests_total{interface="/v1/audio/speech",status="200"} 1.0' in metrics
     assert "tts_first_audio_seconds_count 1.0" in metrics
-    assert client.get("/ready").status_code == 200
+    deadline = time.monotonic() + 60
+    while (ready := client.get("/ready")).status_code == 503 and time.monotonic() < deadline:  # warming up
+        time.sleep(0.05)
+    assert ready.status_code == 200
     schema = client.get("/openapi.json").json()
     assert "/v1/audio/speech" in schema["paths"]
     assert all("422" not in operation["responses"] for path in schema["paths"].values() for operation in path.values())
