@@ -13,6 +13,8 @@ from myxtts.errors import ConfigError
 from myxtts.runtime.console import printable
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from myxtts.serving.settings import Settings
 
 KEY_VARIABLE = "MYXTTS_API_KEYS"
@@ -89,8 +91,6 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until the process is asked to end."""
-    import uvicorn
-
     from myxtts.serving.app import create_app
     from myxtts.serving.voices import open_voices
 
@@ -110,6 +110,14 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if settings.wyoming_port is not None:
         sys.stdout.write(f"tcp://{address}:{settings.wyoming_port}  (Wyoming)\n")
     sys.stdout.flush()
+    run_app(app, settings)
+    return 0
+
+
+def run_app(app: FastAPI, settings: Settings) -> None:
+    """Answer requests until the process is asked to end."""
+    import uvicorn
+
     uvicorn.run(
         app,
         host=settings.host,
@@ -119,7 +127,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
         server_header=False,
         timeout_graceful_shutdown=5,
     )
-    return 0
 
 
 def settings_from(arguments: argparse.Namespace) -> Settings:
@@ -162,7 +169,7 @@ def check_port(host: str, port: int, flag: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(
-            f"{host} port {port} cannot be used: {reason}. Choose others with --host and {flag}."
+            f"{host} port {port} cannot be used: {reason}. Choose another port with {flag}, or end what uses it."
         ) from None
 
 

@@ -10,7 +10,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.commands.serve import check_port
+from myxtts.commands.serve import check_port, run_app
 from myxtts.errors import ConfigError, EvaluationError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
@@ -59,8 +59,6 @@ def configure_studio(parser: argparse.ArgumentParser) -> None:
 
 def run_studio(arguments: argparse.Namespace) -> int:
     """Serve the studio until the process is asked to end."""
-    import uvicorn
-
     from myxtts.runtime.locks import FolderIsLocked, FolderLock
     from myxtts.serving.app import create_app
     from myxtts.serving.settings import LOOPBACK, Settings
@@ -98,15 +96,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
             opener = threading.Timer(BROWSER_SECONDS, webbrowser.open, [address])
             opener.daemon = True
             opener.start()
-        uvicorn.run(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=5,
-        )
+        run_app(app, settings)
     return 0
 
 
