@@ -70,6 +70,11 @@ def _plus(graph: Graph, values: str, number: float) -> str:
     return graph.node("Add", values, graph.constant(number))
 
 
+def _matrix(graph: Graph, values: np.ndarray) -> str:
+    """A constant matrix, stored as float16 like the weights."""
+    return graph.node("Cast", graph.constant(values, np.float16), to=TensorProto.FLOAT)
+
+
 def _block(graph: Graph, values: str, layer: str) -> str:
     """`models.vocoder.VocoderBlock`."""
     inner = graph.norm(graph.linear_convolution(values, f"{layer}/convolution"), f"{layer}/norm")
@@ -100,7 +105,7 @@ def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple
     values = graph.norm(values, "output_norm")
 
     area, interpolation = envelope_matrix(spec.mel)
-    between_bands = graph.constant(interpolation)
+    between_bands = _matrix(graph, interpolation)
     envelope = graph.node("MatMul", graph.node("Sub", "mel", graph.constant(area[None])), between_bands)
     parts = _harmonics(graph, spec, values, envelope, pitch)
     noise_level = _plus(graph, graph.node("Add", envelope, graph.dense(values, "noise_head")), NOISE_START)
@@ -112,7 +117,7 @@ def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple
     level = graph.node("Add", "mel", graph.dense(values, "gain_head"))
     factor = _level_factor(graph, spec, parts, level, between_bands)
     gains = graph.node(
-        "MatMul", _limited(graph, graph.dense(values, "time_head")), graph.constant(time_interpolation(spec.mel.n_fft))
+        "MatMul", _limited(graph, graph.dense(values, "time_head")), _matrix(graph, time_interpolation(spec.mel.n_fft))
     )
     return graph.node("Mul", parts[0], factor), graph.node("Mul", parts[1], factor), graph.node("Exp", gains)
 
@@ -160,7 +165,7 @@ def _harmonics(graph: Graph, spec: VocoderSpec, values: str, envelope: str, pitc
 
 def _level_factor(graph: Graph, spec: VocoderSpec, parts: list[str], level: str, between_bands: str) -> str:
     """`models.vocoder.Vocoder._level_factor`."""
-    filterbank = graph.constant(mel_filterbank(spec.mel))
+    filterbank = _matrix(graph, mel_filterbank(spec.mel))
     squares = [graph.node("Mul", part, part) for part in parts]
     magnitude = graph.node("Sqrt", _plus(graph, graph.node("Add", *squares), 1e-14))
     factor = None
