@@ -17,7 +17,7 @@ def configure_g2p(parser: argparse.ArgumentParser) -> None:
     train.add_argument("language", choices=("en", "fa"))
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
     train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
-    train.add_argument("--epochs", type=float, help="per stage; default: as the bundled model")
+    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en)")
     train.add_argument(
         "--init-from", type=Path, metavar="FILE", help="train the tagger of an earlier Persian model further"
     )

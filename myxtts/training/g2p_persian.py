@@ -49,7 +49,7 @@ _MISREAD_EVERY = 2
 """Epochs after which misread words are searched again; reading all words takes half as long as an epoch."""
 _FURTHER_LEARNING_RATE = 1e-3
 """For a tagger that was trained before."""
-EZAFE_WEIGHT, EZAFE_THRESHOLD = 3.0, 0.0
+EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.5, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
 _USUAL_SENTENCES = 12
 """Raw sentences per homograph."""
