@@ -227,30 +227,31 @@ class VocoderSteps:
         return within_band(copy_synthesis(self.vocoder, samples, first), bandwidths, self.spec.mel)
 
     def _judged(self, name: str, made: Any, target: Any, has_clips: Any) -> tuple[Any, Any, Any]:
-        """Train one discriminator by the hinge loss, then ask it: gradient with respect to `made`, its losses, all finite."""
+        """Train one discriminator by the hinge loss; returns its gradient with respect to `made`, its losses, all finite.
+
+        Both gradients are of one forward pass, so the discriminator that judges is the one before its update.
+        """
         state, config = self.discriminators[name], self.config
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(state.weights)
-            scores, _ = state.model(tf.concat([target, made], axis=0))
+        with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
+            tape.watch([*state.weights, made])
+            scores, maps = state.model(tf.concat([target, made], axis=0))
             of_target, of_made = tf.split(scores, 2)
             loss = tf.reduce_mean(tf.nn.relu(1 - of_target)) + tf.reduce_mean(tf.nn.relu(1 + of_made))
+            adversarial = -tf.reduce_mean(of_made)
+            pairs = [tf.split(each, 2) for each in maps]
+            distances = [
+                tf.reduce_mean(tf.abs(wanted - found)) / (tf.reduce_mean(tf.abs(wanted)) + 1e-3)
+                for wanted, found in pairs
+            ]
+            features = tf.add_n(distances) / len(distances)
+            objective = config.adversarial_weight * adversarial + config.feature_weight * features
         gradient = state.layout.join(tape.gradient(loss, state.weights))
+        wish = tape.gradient(objective, made)
         is_finite = tf.math.is_finite(tf.reduce_sum(gradient)) & tf.math.is_finite(loss)
         rate = tf.constant(config.discriminator_learning_rate, tf.float32)
         mask = self._discriminator_masks[name]
         update_state(state, gradient, mask, is_finite & has_clips, self._discriminator_rule, rate)
-        _, wanted = state.model(target)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(made)
-            score, found = state.model(made)
-            adversarial = -tf.reduce_mean(score)
-            distances = [
-                tf.reduce_mean(tf.abs(one - other)) / (tf.reduce_mean(tf.abs(one)) + 1e-3)
-                for one, other in zip(wanted, found, strict=True)
-            ]
-            features = tf.add_n(distances) / len(distances)
-            objective = config.adversarial_weight * adversarial + config.feature_weight * features
-        return tape.gradient(objective, made), tf.stack([loss, adversarial, features]), is_finite
+        return wish, tf.stack([loss, adversarial, features]), is_finite
 
     def _applied(self, batch, gradient, terms, scores, rate, rule: UpdateRule, is_good: tf.Tensor) -> tf.Tensor:
         norm = tf.sqrt(2 * tf.nn.l2_loss(gradient))
