@@ -26,14 +26,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
     from myxtts.serving.settings import WYOMING_PORT, Settings
 
     defaults = Settings()
-    parser.add_argument(
-        "--voice",
-        metavar="DIR",
-        action="append",
-        default=[],
-        type=Path,
-        help="voice folder (repeatable; the first is the default; default: the bundled voice)",
-    )
+    add_voice_flag(parser)
     parser.add_argument(
         "--host", default=defaults.host, help="address to bind to (default: %(default)s, this machine only)"
     )
@@ -86,6 +79,18 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         default=defaults.max_requests,
         metavar="N",
         help="texts spoken at the same time (default: %(default)s)",
+    )
+
+
+def add_voice_flag(parser: argparse.ArgumentParser) -> None:
+    """`--voice`, of the server and of the studio."""
+    parser.add_argument(
+        "--voice",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=Path,
+        help="voice folder (repeatable; the first is the default; default: the bundled voice)",
     )
 
 

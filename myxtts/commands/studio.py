@@ -10,7 +10,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.commands.serve import check_port, run_app
+from myxtts.commands.serve import add_voice_flag, check_port, run_app
 from myxtts.errors import ConfigError, EvaluationError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
@@ -36,14 +36,7 @@ def configure_studio(parser: argparse.ArgumentParser) -> None:
         default=Path("."),
         help="folder of runs, corpora, speakers and evaluations (default: the current folder)",
     )
-    parser.add_argument(
-        "--voice",
-        metavar="DIR",
-        action="append",
-        default=[],
-        type=Path,
-        help="voice folder (repeatable; the first is the default; default: the bundled voice)",
-    )
+    add_voice_flag(parser)
     parser.add_argument(
         "--corpus",
         metavar="DIR",

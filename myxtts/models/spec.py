@@ -44,7 +44,7 @@ class ModelSpec:
     decoder_dilations: tuple[int, ...] = (1, 2, 4)
     """Repeated cyclically over the decoder's layers. `data.gap_frames` must be at least the largest (kernels have 3 taps)."""
     recording_condition: bool = False
-    """Whether the decoder is told the bandwidth and the noise of a recording."""
+    """Whether the decoder is conditioned on the bandwidth and the noise of a recording."""
     reference_lowpass: float = 0.0
     virtual_speakers: float = 0.0
     speaker_loss: float = 0.0

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.middleware.cors import CORSMiddleware
 
 from myxtts import __version__
+from myxtts.errors import MyXTTSError
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import ERROR_RESPONSES, LOG, add_error_handlers
 from myxtts.serving.guard import Guard
@@ -75,9 +76,15 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["status"], responses={503: {"description": "The voices are still being warmed up."}})
+    @app.get(
+        "/ready",
+        tags=["status"],
+        responses={503: {"description": "Voices are being warmed up, or one failed."}},
+    )
     async def ready() -> Response:
-        """Whether the voices have been warmed up."""
+        """Whether the voices have been warmed up, or why not."""
+        if engine.warm_up_error is not None:
+            return JSONResponse({"status": "failed", "message": engine.warm_up_error}, 503)
         status = "ready" if engine.is_ready else "warming up"
         return JSONResponse({"status": status}, 200 if engine.is_ready else 503)
 
@@ -90,8 +97,9 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
 async def _warm_up(engine: SpeechEngine) -> None:
     try:
         await engine.warm_up()
-    except Exception:
-        LOG.exception("A voice could not be warmed up.")
+    except MyXTTSError as error:  # other voices may speak, so the server goes on
+        engine.warm_up_error = str(error)
+        LOG.error("A voice could not be warmed up: %s", error)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

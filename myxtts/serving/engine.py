@@ -107,6 +107,7 @@ class SpeechEngine:
         self.turns = TurnQueue(settings.workers)
         self.metrics = Metrics()
         self.is_ready = False
+        self.warm_up_error: str | None = None
         self.num_active = 0
         self.pending_characters = 0
         self._seconds_per_character = FIRST_GUESS_SECONDS_PER_CHARACTER

@@ -39,7 +39,7 @@ class Vocoder(Protocol):
 
 
 class NeuralVocoder:
-    """A vocoder that is an ONNX model. The phase of its harmonics begins anew with every mel; pauses are between them."""
+    """A vocoder that is an ONNX model. The phase of its harmonics starts at 0 with every mel; pauses are between them."""
 
     def __init__(self, session: Session, bins: int):
         self._session, self._bins = session, bins

@@ -16,6 +16,7 @@ pytest.importorskip("httpx2", reason="the extra `serve` or `test` is not install
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from myxtts.errors import VoiceError
 from myxtts.serving.encoders import FORMATS
 
 SPEECH = "/v1/audio/speech"
@@ -147,16 +148,31 @@ def test_models_and_voices_have_the_shapes_that_clients_read(client):
     assert all(each["name"] for each in voices)
 
 
+def readiness_of(client):
+    """The answer of /ready when the warm-up has ended."""
+    deadline = time.monotonic() + 60
+    while (ready := client.get("/ready")).json()["status"] == "warming up" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return ready
+
+
+def test_a_voice_that_cannot_be_warmed_up_is_named_by_ready(serve, monkeypatch):
+    def fail(*_, **__):
+        raise VoiceError("The voice solo is damaged.")
+
+    monkeypatch.setattr("myxtts.synthesis.voice.Voice.say", fail)
+    response = readiness_of(serve())
+    assert response.status_code == 503
+    assert response.json() == {"status": "failed", "message": "The voice solo is damaged."}
+
+
 def test_health_readiness_metrics_and_the_schema(client):
     assert client.get("/health").json() == {"status": "ok"}
     client.post(SPEECH, json={"input": "hello"})
     metrics = client.get("/metrics").text
     assert 'tts_requests_total{interface="/v1/audio/speech",status="200"} 1.0' in metrics
     assert "tts_first_audio_seconds_count 1.0" in metrics
-    deadline = time.monotonic() + 60
-    while (ready := client.get("/ready")).status_code == 503 and time.monotonic() < deadline:  # warming up
-        time.sleep(0.05)
-    assert ready.status_code == 200
+    assert readiness_of(client).status_code == 200
     schema = client.get("/openapi.json").json()
     assert "/v1/audio/speech" in schema["paths"]
     assert all("422" not in operation["responses"] for path in schema["paths"].values() for operation in path.values())
