@@ -39,6 +39,7 @@ FLAGS = {
     "--prefetch-buffer-size": "data.prefetch_buffer_size",
     "--preprocessing-mode": "data.preprocessing_mode",
     "--model-size": "model.size",
+    "--distill-steps": "model.distill_steps",
     "--checkpoint-dir": "training.checkpoint_dir",
     "--epochs": "training.epochs",
     "--max-steps": "training.max_steps",

@@ -49,6 +49,8 @@ class ModelSpec:
     virtual_speakers: float = 0.0
     speaker_loss: float = 0.0
     language_adversary: float = 0.0
+    distill_steps: int | None = None
+    """Steps that the decoder is distilled to; None: it is not."""
     log_floor: float = 1e-5
     """As in the mel: what a low-passed reference holds in its empty bands."""
     f_min: float = 0.0
@@ -58,7 +60,7 @@ class ModelSpec:
     @property
     def without_heads(self) -> ModelSpec:
         """The spec of a voice, which has no weights that only training uses."""
-        return dataclasses.replace(self, speaker_loss=0.0, language_adversary=0.0)
+        return dataclasses.replace(self, speaker_loss=0.0, language_adversary=0.0, distill_steps=None)
 
     @property
     def has_speakers(self) -> bool:

@@ -34,6 +34,12 @@ SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
 HEADS_PREFIX = "heads_"
 """Names of weights that only training uses begin with it: they are in checkpoints, not in voices."""
+TEACHER = "heads_teacher"
+"""The decoder that a distilled one learns from; its weights are not trained."""
+TEACHER_STEPS = 5
+"""Steps of the teacher for one of the student: 10 for a student of 2, as many as a voice takes by default."""
+DISTILLED_TEMPERATURES = (0.4, 1.0)
+"""Sizes of the noise that a distilled decoder learns to start from. Chosen; not measured."""
 RECORDING_FEATURES = 3
 """Missing bandwidth, noise, whether both are hidden."""
 LARGEST_LOG_DURATION = 7.0
@@ -100,6 +106,9 @@ class XTTS(keras.layers.Layer):
             dtype=policy,
             name="decoder",
         )
+        self.teacher = None
+        if self.spec.distill_steps is not None:
+            self.teacher = FlowDecoder.from_config(self.decoder.get_config() | {"name": TEACHER, "dropout": 0.0})
         # One more row than there are languages: row 0 is the unknown language.
         self.language_embedding = keras.layers.Embedding(
             self.spec.num_languages + 1, self.spec.speaker_channels, name="language_embedding"
@@ -140,6 +149,8 @@ class XTTS(keras.layers.Layer):
         self.duration_predictor.build((None, None, spec.text_channels))
         self.mean_projection.build((None, None, spec.text_channels))
         self.decoder.build((None, None, spec.text_channels + spec.n_mels))
+        if self.teacher is not None:
+            self.teacher.build((None, None, spec.text_channels + spec.n_mels))
         self.language_embedding.build((None, None))
         condition = (None, None, spec.speaker_channels)
         self.text_condition.build(condition)
@@ -157,6 +168,9 @@ class XTTS(keras.layers.Layer):
             self.language_hidden.build(condition)
             self.language_classifier.build((None, None, TIME_CHANNELS))
         super().build(None)
+        if self.teacher is not None:
+            for name, variable in self.weights_by_name().items():
+                variable.trainable = name.startswith("decoder/")
 
     def get_config(self):
         return super().get_config() | {"spec": self.spec.to_dict()}
@@ -193,9 +207,13 @@ class XTTS(keras.layers.Layer):
 
         log_durations = self.duration_predictor(tf.stop_gradient(text), layout=symbols, randomness=randomness)
         duration_errors = tf.square(log_durations - tf.math.log(tf.maximum(durations, 1.0)))
+        predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
+        alignment = Alignment(path, durations, predicted)
 
         text_of_frames = tf.matmul(tf.cast(matrix, text.dtype), text)
         means = self.mean_projection(text_of_frames)
+        if self.teacher is not None:
+            return self._distillation_losses(text_of_frames, means, condition, frames, randomness), alignment
         prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - means), axis=-1)
 
         noise = randomness.normal("flow", frames, self.spec.n_mels)
@@ -215,8 +233,40 @@ class XTTS(keras.layers.Layer):
             duration=symbols.per_clip_sum(duration_errors),
             speaker=self._speaker_errors(batch, vectors, is_virtual),
         )
-        predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
-        return losses, Alignment(path, durations, predicted)
+        return losses, alignment
+
+    def _distillation_losses(self, text_of_frames, means, condition, frames: RowLayout, randomness) -> Losses:
+        """How far the decoder's few steps are from the teacher's many, as squared errors of the velocity.
+
+        Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
+        (progressive distillation, Salimans and Ho, arXiv 2202.00512, to the last number of steps at once). Only the decoder is
+        trained. Both speak as from a wide and clean recording, as a voice does.
+        """
+        teacher, steps = self.teacher, self.spec.distill_steps
+        if teacher is None or steps is None:
+            raise ValueError("This network has no teacher: its spec has no distill_steps.")
+        features = tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
+        flow_condition = self.flow_condition(condition)
+        lowest, highest = DISTILLED_TEMPERATURES
+        temperature = lowest + (highest - lowest) * randomness.uniform_per_clip("time")
+        start = randomness.normal("flow", frames, self.spec.n_mels) * frames.spread(temperature[..., tf.newaxis])
+
+        def moved(decoder, projected, point, number: int, count: int):
+            time = tf.fill(tf.shape(temperature), number / count)
+            velocity = decoder(projected, point, time, flow_condition, layout=frames, randomness=NoRandomness())
+            return velocity, point + velocity / count
+
+        guide = point = start
+        guiding, projected = teacher.project_text(features), self.decoder.project_text(features)
+        errors = tf.zeros(frames.mask.shape[:2])
+        for number in range(steps):
+            for part in range(TEACHER_STEPS):
+                _, guide = moved(teacher, guiding, guide, number * TEACHER_STEPS + part, steps * TEACHER_STEPS)
+            target = tf.stop_gradient((guide - point) * steps)
+            velocity, point = moved(self.decoder, projected, tf.stop_gradient(point), number, steps)
+            errors += tf.reduce_mean(tf.square(velocity - target), axis=-1) / steps
+        nothing = tf.zeros_like(temperature)
+        return Losses(flow=frames.per_clip_sum(errors), prior=nothing, duration=nothing, speaker=nothing)
 
     def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness, recording=None):
         """The decoder's velocity (rows, frames, n_mels).

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.batches.gather import clip_quality
+from myxtts.config.config import DataConfig
+from myxtts.models.spec import ModelSpec
+from myxtts.models.xtts import TEACHER
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.starting_config import Origin, locate_origin, read_origin
 from myxtts.training.state import TrainState
+from myxtts.training.voices import network_with, speaker_vectors
 
 SYMBOL_TABLE = "text_encoder/embedding/embeddings"
 LANGUAGE_TABLE = "language_embedding/embeddings"
@@ -33,6 +37,8 @@ def start_from(state: TrainState, init_from: str, corpus: TrainingCorpus, announ
     """The weights of another voice or checkpoint, mapped by name onto the network of this corpus."""
     origin = read_origin(init_from)
     symbols, weights = _read_weights(origin.name)
+    if origin.model.has_speakers and not state.model.spec.has_speakers:
+        weights = for_one_speaker(origin.model, weights, corpus)
     transfer = map_weights(
         weights,
         {name: variable.numpy() for name, variable in state.model.weights_by_name().items()},
@@ -42,11 +48,23 @@ def start_from(state: TrainState, init_from: str, corpus: TrainingCorpus, announ
         corpus.cache.languages,
     )
     for name, variable in state.model.weights_by_name().items():
-        variable.assign(transfer.weights[name])
+        variable.assign(transfer.weights[name.replace(f"{TEACHER}/", "decoder/", 1)])
     if state.keeps_ema:
         state.ema.assign(state.layout.join(state.weights))
     for line in _describe(origin, transfer):
         announce(line)
+
+
+def for_one_speaker(
+    spec: ModelSpec, weights: Mapping[str, np.ndarray], corpus: TrainingCorpus
+) -> dict[str, np.ndarray]:
+    """Weights of a network of several speakers for one that knows the speaker of a corpus alone.
+
+    Speaker vector and language embedding are added wherever they are used, so the vector becomes a part of every language.
+    """
+    model = network_with(spec.without_heads, weights)
+    vector = speaker_vectors(model, corpus.cache, corpus.plan.clips, DataConfig.reference_frames)[0]
+    return {**weights, LANGUAGE_TABLE: weights[LANGUAGE_TABLE] + vector}
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ DIMENSIONS = (
     "decoder_layers",
     "speaker_channels",
 )
-FOLLOWED = {"data": (*MEL_FIELDS, "text_symbols", "language"), "model": ("size", *DIMENSIONS)}
+FOLLOWED = {"data": (*MEL_FIELDS, "text_symbols", "language"), "model": ("size", "recording_condition", *DIMENSIONS)}
 """Settings that belong to weights: at their default, they take the values that the weights were trained with."""
 
 
@@ -157,7 +157,11 @@ def _settings_of_origin(model: ModelConfig, origin: Origin) -> dict[str, dict[st
             "text_symbols": origin.text_symbols,
             "language": origin.languages[0] if len(origin.languages) == 1 else None,
         },
-        "model": {"size": size, **{name: trained[name] for name in DIMENSIONS if trained[name] != standard[name]}},
+        "model": {
+            "size": size,
+            "recording_condition": origin.model.recording_condition,
+            **{name: trained[name] for name in DIMENSIONS if trained[name] != standard[name]},
+        },
     }
 
 

@@ -249,7 +249,7 @@ class Steps:
 
     def _gradient(self, batch: Batch, counts: tf.Tensor, step: tf.Tensor, loss_scale: tf.Tensor) -> Gradient:
         """Flat gradient of this batch's part of the loss, and the parts of the terms."""
-        randomness = ClipRandomness(self._seed, step, batch.clips)
+        randomness = ClipRandomness(self._seed, step, batch.clips, drops=self.model.teacher is None)
         fade = 1.0 - tf.cast(step, tf.float32) / max(self.settings.alignment_prior_steps, 1)
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)
         with tf.GradientTape(watch_accessed_variables=False) as tape:

@@ -125,20 +125,20 @@ def export_voice(
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
     licence_text = facts["licence"]
     facts["licence"] = license_name(licence_text, facts["attribution"])
-    facts["model"] = ModelSpec.from_dict(facts["model"]).without_heads.to_dict()
+    trained = ModelSpec.from_dict(facts["model"])
+    facts["model"] = trained.without_heads.to_dict()
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     if "training_split" in facts:  # checkpoints of 0.1.0 have none
         facts["training_split"] = TrainingSplit(**facts["training_split"])
-    description = VoiceDescription(
-        **facts, defaults=Defaults(duration_scale=scale), about={"training steps": checkpoint.step}
-    )
+    defaults = Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps)
+    description = VoiceDescription(**facts, defaults=defaults, about={"training steps": checkpoint.step})
     weights = checkpoint.named_weights(prefers_ema=True)
     weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
     vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
     spec = ModelSpec.from_dict(facts["model"])
     if spec.has_speakers and vectors is None:
         corpus = corpus or _corpus_of(checkpoint, announce)
-        model = _network(spec, weights)
+        model = network_with(spec, weights)
         vectors = speaker_vectors(model, corpus.cache, corpus.plan.clips, facts["reference_frames"])
     return save_voice(
         folder,
@@ -194,7 +194,8 @@ def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None] | None) -
     return corpus
 
 
-def _network(spec: ModelSpec, weights: dict[str, np.ndarray]) -> XTTS:
+def network_with(spec: ModelSpec, weights: Mapping[str, np.ndarray]) -> XTTS:
+    """A network with the given weights by name."""
     model = XTTS(spec)
     model.build()
     for name, variable in model.weights_by_name().items():

@@ -1,9 +1,13 @@
 """The weights that a run starts from: those of another voice or checkpoint, mapped by name."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.models.xtts import TEACHER
+from myxtts.synthesis.voice_folder import read_description, read_weights
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.initial_weights import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
 from myxtts.training.trainer import XTTSTrainer
@@ -69,6 +73,40 @@ def test_a_source_that_is_missing_or_of_another_size_is_refused(corpus, finished
         XTTSTrainer(other, display=quiet_display()).open()
     with pytest.raises(ConfigError, match=r"model\.text_channels: 16; bundled was trained with 144"):
         XTTSTrainer(small_config(corpus, tmp_path / "run", init_from="bundled"), display=quiet_display()).open()
+
+
+def test_a_distilled_voice_takes_few_steps_and_differs_from_its_source_in_the_decoder_alone(corpus, finished, tmp_path):
+    config = small_config(corpus, tmp_path, init_from=str(finished), max_steps=2, enable_graph_mode=False)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, distill_steps=2))
+    with XTTSTrainer(config, display=quiet_display()) as trainer:
+        weights = weights_of(trainer)
+        trainer.train()
+    for name in (name for name in weights if name.startswith("decoder/")):
+        np.testing.assert_array_equal(weights[name], weights[name.replace("decoder/", f"{TEACHER}/", 1)])
+    assert read_description(tmp_path / "voice").defaults.steps == 2
+    before, after = (read_weights(folder / "voice")[1] for folder in (finished, tmp_path))
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert changed
+    assert all(name.startswith("decoder/") for name in changed)
+
+
+def test_the_vector_of_the_only_speaker_becomes_a_part_of_the_language(corpus, tmp_path):
+    lines = make_corpus(tmp_path / "two", 12)
+    speakers = {
+        clip: f"{text}|{text}|{'ann' if index % 2 else 'ben'}" for index, (clip, text) in enumerate(lines.items())
+    }
+    header = {"id": "text|normalized|speaker"}
+    write_metadata(tmp_path / "two", header | speakers)
+    several = small_config(tmp_path / "two", tmp_path / "several", max_steps=2, enable_graph_mode=False)
+    XTTSTrainer(several, display=quiet_display()).train()
+    source = load_checkpoint(newest_checkpoint(tmp_path / "several")).named_weights(prefers_ema=True)
+    assert "unknown_speaker" in source
+    found = weights_of(start(corpus, tmp_path / "one", tmp_path / "several"))
+    vectors = found[LANGUAGE_TABLE] - source[LANGUAGE_TABLE]
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    assert np.abs(vectors[0]).max() > 0.1
+    np.testing.assert_array_equal(found["text_condition/kernel"], source["text_condition/kernel"])
 
 
 def test_tables_are_mapped_by_name_and_the_rest_by_shape():
