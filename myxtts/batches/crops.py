@@ -36,6 +36,8 @@ class CropBatch(NamedTuple):
     """float32 (crops,): the samples are multiplied by it."""
     clips: Any
     """int32 (crops,): indices of the clips."""
+    deviations: Any
+    """float16 (crops, frames, n_mels): what a voice's decoder makes of the log-mel, minus the log-mel; 0 for most crops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,10 @@ class CropTable:
     """int64 (clips,): running sum of the number of possible beginnings."""
     crop_frames: int
     gains_db: tuple[float, float] = (0.0, 0.0)
+    deviations: np.ndarray | None = None
+    """float16, a row for every row of the cache's frames; None: crops are given their own mels."""
+    deviating_fraction: float = 0.0
+    """Of the crops whose mel is a decoder's."""
 
     @property
     def crop_samples(self) -> int:
@@ -63,14 +69,15 @@ class CropTable:
         generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, step]))
         beginnings = generator.integers(0, int(self.ends[-1]), count)
         gains = 10 ** (generator.uniform(*self.gains_db, count) / 20)
-        return self._gathered(beginnings, gains)
+        return self._gathered(beginnings, gains, generator.random(count) < self.deviating_fraction)
 
     def spread(self, batch: int, batches: int, count: int) -> CropBatch:
         """Batch number `batch` of `batches` whose crops lie evenly over all clips, as recorded: for validation."""
         numbers = batch * count + np.arange(count)
-        return self._gathered((numbers * int(self.ends[-1])) // (batches * count), np.ones(count))
+        beginnings = (numbers * int(self.ends[-1])) // (batches * count)
+        return self._gathered(beginnings, np.ones(count), np.zeros(count, bool))
 
-    def _gathered(self, beginnings: np.ndarray, gains: np.ndarray) -> CropBatch:
+    def _gathered(self, beginnings: np.ndarray, gains: np.ndarray, is_decoded: np.ndarray) -> CropBatch:
         cache, mel = self.cache, self.cache.mel
         rows = np.searchsorted(self.ends, beginnings, side="right")
         starts = self.ends[rows] - np.diff(self.ends, prepend=0)[rows]
@@ -78,20 +85,29 @@ class CropTable:
         clips = self.clips[rows]
         samples = cache.sample_starts[clips] + frames * mel.hop_length - mel.n_fft // 2
         pitch = cache.pitch_starts[clips] + frames
+        deviations = self._no_deviations(len(clips))
+        if self.deviations is not None:
+            rows_of_crops = (cache.frame_starts[clips] + frames)[is_decoded, None] + np.arange(self.crop_frames)
+            deviations[is_decoded] = self.deviations[rows_of_crops]
         return CropBatch(
             samples=cache.samples[samples[:, None] + np.arange(self.crop_samples)],
             bandwidths=np.asarray(whole_band(cache.bandwidths[clips], mel), np.float32),
             pitch=cache.pitches[pitch[:, None] + np.arange(self.crop_frames)],
             gains=gains.astype(np.float32),
             clips=clips.astype(np.int32),
+            deviations=deviations,
         )
+
+    def _no_deviations(self, count: int) -> np.ndarray:
+        return np.zeros((count, self.crop_frames, self.cache.mel.n_mels), np.float16)
 
     def empty(self, count: int) -> CropBatch:
         """A batch without clips: noise, so that nothing is divided by zero."""
         noise = np.random.default_rng(0).integers(-1000, 1000, (count, self.crop_samples)).astype(np.int16)
         band = np.full(count, self.cache.mel.sample_rate / 2, np.float32)
         pitch = np.zeros((count, self.crop_frames), np.float32)
-        return CropBatch(noise, band, pitch, np.ones(count, np.float32), np.full(count, -1, np.int32))
+        clips = np.full(count, -1, np.int32)
+        return CropBatch(noise, band, pitch, np.ones(count, np.float32), clips, self._no_deviations(count))
 
 
 WHOLE_FROM = 0.92

@@ -63,6 +63,7 @@ VOCODER_FLAGS = {
     "--lr": "vocoder.learning_rate",
     "--adversarial-lr": "vocoder.adversarial_learning_rate",
     "--init-from": "vocoder.init_from",
+    "--mels-of": "vocoder.mels_of",
     **{flag: FLAGS[flag] for flag in (
         "--train-data", "--val-data", "--language", "--text-symbols", "--sample-rate", "--cache-dir", "--num-workers",
         "--max-minutes", "--seed", "--device", "--tensorboard-log-dir",

@@ -287,6 +287,11 @@ class VocoderConfig:
     """Folder of the run: checkpoints, logs, samples and vocoder.onnx. A run found there is resumed."""
     init_from: str | None = None
     """Start from the weights of this vocoder (its .onnx file, or the folder of a run), to adapt it to a voice."""
+    mels_of: str | None = None
+    """Voice or checkpoint whose decoder makes a part of the mels that the vocoder is trained on, so that it learns what it will
+    be given (docs/vocoder.md). Null: mels of the recordings alone."""
+    mels_fraction: Fraction = 0.33
+    """Of the crops, how many get a mel of that decoder. Chosen; not measured."""
     max_steps: PositiveInt | None = None
     """Steps of the run. Null: 20000, or 1500 with init_from."""
     adversarial_start: NaturalInt | None = None

@@ -55,10 +55,16 @@ class Made(NamedTuple):
     """(crops, (frames - 1) * hop_length)."""
 
 
-def copy_synthesis(vocoder: Vocoder, samples: Any, noise_phases: Any) -> Made:
-    """Crops (crops, samples) to mels and back, once for each noise (copies * crops, frames, bins)."""
+def copy_synthesis(vocoder: Vocoder, samples: Any, deviations: Any, noise_phases: Any) -> Made:
+    """Crops to mels and back, once for each noise.
+
+    Args:
+        samples: (crops, samples).
+        deviations: (crops, frames, n_mels), added to the log-mels that the vocoder gets.
+        noise_phases: (copies * crops, frames, bins).
+    """
     spec = vocoder.spec.mel
-    spectrum = vocoder(log_mel(*stft(samples, spec.n_fft, spec.hop_length), spec), noise_phases)
+    spectrum = vocoder(log_mel(*stft(samples, spec.n_fft, spec.hop_length), spec) + deviations, noise_phases)
     half, length = spec.n_fft // 2, (spectrum.real.shape[1] - 1) * spec.hop_length
     return Made(spectrum, vocoder.waveform(spectrum), samples[:, half : half + length])
 

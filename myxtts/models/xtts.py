@@ -40,6 +40,8 @@ TEACHER_STEPS = 5
 """Steps of the teacher for one of the student: 10 for a student of 2, as many as a voice takes by default."""
 DISTILLED_TEMPERATURES = (0.4, 1.0)
 """Sizes of the noise that a distilled decoder learns to start from. Chosen; not measured."""
+DECODED_TIMES = (0.3, 0.7)
+"""Flow times from which `XTTS.decoded_again` goes on: before, mels follow the recording less. Chosen; not measured."""
 RECORDING_FEATURES = 3
 """Missing bandwidth, noise, whether both are hidden."""
 LARGEST_LOG_DURATION = 7.0
@@ -69,6 +71,27 @@ class Alignment(NamedTuple):
     """float32 (rows, expanded symbols): frames of each symbol."""
     predicted_frames: tf.Tensor
     """float32 (rows, slots): frames of each clip by the duration predictor."""
+
+
+class AlignedBatch(NamedTuple):
+    """The text of a batch laid out along its frames."""
+
+    symbols: RowLayout
+    """Of the blank-expanded symbols."""
+    mel: tf.Tensor
+    """Normalized, 0 in empty bands and outside clips: (rows, frames, n_mels)."""
+    band_mask: tf.Tensor
+    """1 in the bands that a recording contains: (rows, frames, n_mels)."""
+    text: tf.Tensor
+    """Features of the symbols: (rows, expanded symbols, text_channels)."""
+    path: tf.Tensor
+    """As in `Alignment`."""
+    durations: tf.Tensor
+    """As in `Alignment`."""
+    text_of_frames: tf.Tensor
+    """Features of each frame's symbol: (rows, frames, text_channels)."""
+    means: tf.Tensor
+    """Mean mel that the text predicts for each frame: (rows, frames, n_mels)."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -189,42 +212,27 @@ class XTTS(keras.layers.Layer):
             randomness: a `ClipRandomness` of the batch.
             prior_weight: penalty of alignments far from the diagonal, for the first steps (`monotonic_alignment`).
         """
-        tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
         frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
         batch, is_virtual = self._with_virtual_speakers(batch, frames, randomness)
-        # 1 for the bands that a clip's recording contains; above them, and outside clips, nothing is compared.
-        band_mask = frames.spread(tf.cast(tf.range(self.spec.n_mels) < batch.bands[..., tf.newaxis], tf.float32))
-        mel = self.normalize(batch.mel) * band_mask
         condition, vectors = self._condition(batch, randomness)
+        aligned = self._aligned(batch, frames, condition, randomness, prior_weight)
+        symbols, mel, band_mask = aligned.symbols, aligned.mel, aligned.band_mask
 
-        text = self.text_encoder(
-            tokens, symbols.spread(self.text_condition(condition)), layout=symbols, randomness=randomness
-        )
-        scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)), band_mask)
-        path = monotonic_alignment(scores, frames, symbols, prior_weight)
-        matrix = path_matrix(path, frames, symbols.size)
-        durations = tf.reduce_sum(matrix, axis=1)
-
-        log_durations = self.duration_predictor(tf.stop_gradient(text), layout=symbols, randomness=randomness)
-        duration_errors = tf.square(log_durations - tf.math.log(tf.maximum(durations, 1.0)))
+        log_durations = self.duration_predictor(tf.stop_gradient(aligned.text), layout=symbols, randomness=randomness)
+        duration_errors = tf.square(log_durations - tf.math.log(tf.maximum(aligned.durations, 1.0)))
         predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
-        alignment = Alignment(path, durations, predicted)
-
-        text_of_frames = tf.matmul(tf.cast(matrix, text.dtype), text)
-        means = self.mean_projection(text_of_frames)
+        alignment = Alignment(aligned.path, aligned.durations, predicted)
         if self.teacher is not None:
-            return self._distillation_losses(text_of_frames, means, condition, frames, randomness), alignment
-        prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - means), axis=-1)
+            return self._distillation_losses(aligned, condition, frames, randomness), alignment
+        prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - aligned.means), axis=-1)
 
-        noise = randomness.normal("flow", frames, self.spec.n_mels)
         time = randomness.uniform_per_clip("time")
-        time_of_frames = frames.spread(time[..., tf.newaxis])
-        # In empty bands the end of the flow is its noise: the decoder never sees them as data.
-        end = mel + (1 - band_mask) * noise
-        noisy = ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask
+        noisy, noise = self._noisy(aligned, time, frames, randomness)
         target = mel - (1 - SIGMA_MIN) * noise
         recording = self._recording(batch, randomness)
-        velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames, randomness, recording)
+        velocity = self.velocity(
+            aligned.text_of_frames, aligned.means, noisy, time, condition, frames, randomness, recording
+        )
         flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
 
         losses = Losses(
@@ -235,7 +243,68 @@ class XTTS(keras.layers.Layer):
         )
         return losses, alignment
 
-    def _distillation_losses(self, text_of_frames, means, condition, frames: RowLayout, randomness) -> Losses:
+    def decoded_again(self, batch: Batch, randomness, steps: int) -> tf.Tensor:
+        """The log-mels of a batch as the decoder makes them, frame by frame aligned with the recordings.
+
+        Each clip is noised to a random flow time in `DECODED_TIMES`, and the decoder goes the rest of the way in `steps` steps.
+
+        Args:
+            batch: the clips.
+            randomness: a `ClipRandomness` of the batch that drops nothing.
+            steps: of the decoder.
+
+        Returns:
+            float32 (rows, frames, n_mels), 0 outside clips; as recorded in the bands that a recording does not contain.
+        """
+        frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
+        condition, _ = self._condition(batch, randomness)
+        aligned = self._aligned(batch, frames, condition, randomness, 0.0)
+        earliest, latest = DECODED_TIMES
+        start = earliest + (latest - earliest) * randomness.uniform_per_clip("time")
+        mel, _ = self._noisy(aligned, start, frames, randomness)
+        recording = self._recording(batch, randomness)
+        step_size = (1 - start) / steps
+        for step in range(steps):
+            time = start + step * step_size
+            velocity = self.velocity(
+                aligned.text_of_frames, aligned.means, mel, time, condition, frames, randomness, recording
+            )
+            mel += frames.spread(step_size[..., tf.newaxis]) * velocity
+        return tf.where(aligned.band_mask > 0, self.denormalize(mel), batch.mel) * frames.mask
+
+    def _aligned(self, batch: Batch, frames: RowLayout, condition, randomness, prior_weight) -> AlignedBatch:
+        """The text of a batch, and which of its symbols each frame belongs to."""
+        tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
+        # 1 for the bands that a clip's recording contains; above them, and outside clips, nothing is compared.
+        band_mask = frames.spread(tf.cast(tf.range(self.spec.n_mels) < batch.bands[..., tf.newaxis], tf.float32))
+        mel = self.normalize(batch.mel) * band_mask
+        text = self.text_encoder(
+            tokens, symbols.spread(self.text_condition(condition)), layout=symbols, randomness=randomness
+        )
+        scores = alignment_scores(tf.stop_gradient(mel), tf.stop_gradient(self.mean_projection(text)), band_mask)
+        path = monotonic_alignment(scores, frames, symbols, prior_weight)
+        matrix = path_matrix(path, frames, symbols.size)
+        text_of_frames = tf.matmul(tf.cast(matrix, text.dtype), text)
+        return AlignedBatch(
+            symbols=symbols,
+            mel=mel,
+            band_mask=band_mask,
+            text=text,
+            path=path,
+            durations=tf.reduce_sum(matrix, axis=1),
+            text_of_frames=text_of_frames,
+            means=self.mean_projection(text_of_frames),
+        )
+
+    def _noisy(self, aligned: AlignedBatch, time, frames: RowLayout, randomness) -> tuple[tf.Tensor, tf.Tensor]:
+        """The point of the flow at a time (rows, slots) of every clip, and the noise that the flow starts from."""
+        noise = randomness.normal("flow", frames, self.spec.n_mels)
+        time_of_frames = frames.spread(time[..., tf.newaxis])
+        # In empty bands the end of the flow is its noise: the decoder never sees them as data.
+        end = aligned.mel + (1 - aligned.band_mask) * noise
+        return ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask, noise
+
+    def _distillation_losses(self, aligned: AlignedBatch, condition, frames: RowLayout, randomness) -> Losses:
         """How far the decoder's few steps are from the teacher's many, as squared errors of the velocity.
 
         Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
@@ -245,7 +314,8 @@ class XTTS(keras.layers.Layer):
         teacher, steps = self.teacher, self.spec.distill_steps
         if teacher is None or steps is None:
             raise ValueError("This network has no teacher: its spec has no distill_steps.")
-        features = tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
+        text = aligned.text_of_frames
+        features = tf.concat([text, tf.cast(aligned.means, text.dtype)], axis=-1)
         flow_condition = self.flow_condition(condition)
         lowest, highest = DISTILLED_TEMPERATURES
         temperature = lowest + (highest - lowest) * randomness.uniform_per_clip("time")

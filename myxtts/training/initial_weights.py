@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.batches.gather import clip_quality
+from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import TEACHER
@@ -36,9 +37,9 @@ def initialize_weights(state: TrainState, corpus: TrainingCorpus, bandwidth_awar
 def start_from(state: TrainState, init_from: str, corpus: TrainingCorpus, announce: Callable[[str], None]) -> None:
     """The weights of another voice or checkpoint, mapped by name onto the network of this corpus."""
     origin = read_origin(init_from)
-    symbols, weights = _read_weights(origin.name)
+    symbols, weights = read_source(origin.name)
     if origin.model.has_speakers and not state.model.spec.has_speakers:
-        weights = for_one_speaker(origin.model, weights, corpus)
+        weights = for_one_speaker(origin.model, weights, corpus.cache, corpus.plan.clips)
     transfer = map_weights(
         weights,
         {name: variable.numpy() for name, variable in state.model.weights_by_name().items()},
@@ -56,14 +57,14 @@ def start_from(state: TrainState, init_from: str, corpus: TrainingCorpus, announ
 
 
 def for_one_speaker(
-    spec: ModelSpec, weights: Mapping[str, np.ndarray], corpus: TrainingCorpus
+    spec: ModelSpec, weights: Mapping[str, np.ndarray], table: ClipTable, clips: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Weights of a network of several speakers for one that knows the speaker of a corpus alone.
+    """Weights of a network of several speakers for one that knows only the speaker of the given clips.
 
     Speaker vector and language embedding are added wherever they are used, so the vector becomes a part of every language.
     """
     model = network_with(spec.without_heads, weights)
-    vector = speaker_vectors(model, corpus.cache, corpus.plan.clips, DataConfig.reference_frames)[0]
+    vector = speaker_vectors(model, table, clips, DataConfig.reference_frames)[0]
     return {**weights, LANGUAGE_TABLE: weights[LANGUAGE_TABLE] + vector}
 
 
@@ -124,7 +125,7 @@ def _mapped_rows(
     return rows
 
 
-def _read_weights(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
+def read_source(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
     """The symbols and the weights by name of a voice or a checkpoint."""
     path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():

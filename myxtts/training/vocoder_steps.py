@@ -166,54 +166,59 @@ class VocoderSteps:
     # --- in the graph -----------------------------------------------------------------------------------------------
 
     def _train_step(self, batch: CropBatch, step: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
-        samples, noise = self._inputs(batch, step)
-        gradient, terms = self._gradient(samples, batch.bandwidths, batch.pitch, noise)
+        crops, noise = self._inputs(batch, step)
+        gradient, terms = self._gradient(crops, batch.bandwidths, batch.pitch, noise)
         return self._applied(batch, gradient, terms, tf.zeros(3), rate, self._spectral_rule, tf.constant(True))
 
     def _adversarial_step_of(self, turn: int) -> Callable[..., tf.Tensor]:
         names = (f"spectrum_{SPECTRUM_RESOLUTIONS[turn][0]}", f"period_{PERIODS[turn]}")
 
         def adversarial_step(batch: CropBatch, step: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
-            samples, noise = self._inputs(batch, step)
-            made, target = self._generate(samples, batch.bandwidths, noise)
+            crops, noise = self._inputs(batch, step)
+            made, target = self._generate(crops, batch.bandwidths, noise)
             has_clips = tf.reduce_any(batch.clips >= 0)
             judgments = [self._judged(name, made, target, has_clips) for name in names]
             wish = tf.add_n([gradient for gradient, _, _ in judgments])
             is_finite = tf.reduce_all([is_good for _, _, is_good in judgments])
-            gradient, terms = self._judged_gradient(samples, batch.bandwidths, batch.pitch, noise, wish)
+            gradient, terms = self._judged_gradient(crops, batch.bandwidths, batch.pitch, noise, wish)
             scores = tf.add_n([numbers for _, numbers, _ in judgments])
             return self._applied(batch, gradient, terms, scores, rate, self._adversarial_rule, is_finite)
 
         return adversarial_step
 
     def _validation_step(self, batch: CropBatch) -> tf.Tensor:
-        samples, noise = self._inputs(batch, tf.constant(VALIDATION_STEP, tf.int32))
-        made = copy_synthesis(self.vocoder, samples, noise)
+        crops, noise = self._inputs(batch, tf.constant(VALIDATION_STEP, tf.int32))
+        made = copy_synthesis(self.vocoder, *crops, noise)
         return tf.stack(spectral_losses(made, self.spec.mel, batch.bandwidths, batch.pitch, self.config.repulsion))
 
-    def _inputs(self, batch: CropBatch, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Samples with their gain, and the phases of two noises for each, which are a function of (seed, step)."""
+    def _inputs(self, batch: CropBatch, step: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+        """Samples with their gain and the deviations of their mels, and the phases of two noises for each crop.
+
+        The noises are a function of (seed, step).
+        """
         samples = tf.cast(batch.samples, tf.float32) / LARGEST_INT16
         peak = tf.maximum(tf.reduce_max(tf.abs(samples), axis=1), 1e-3)
         gains = tf.minimum(batch.gains, tf.maximum(HIGHEST_PEAK / peak, 1.0))
         shape = (2 * batch.pitch.shape[0], batch.pitch.shape[1], self.spec.bins)
         noise = tf.random.stateless_uniform(shape, tf.stack([tf.constant(self._seed, tf.int32), step]))
-        return samples * gains[:, tf.newaxis], noise
+        return (samples * gains[:, tf.newaxis], tf.cast(batch.deviations, tf.float32)), noise
 
-    def _spectral_gradient(self, samples, bandwidths, pitch, noise) -> tuple[tf.Tensor, tf.Tensor]:
+    def _spectral_gradient(self, crops: tuple[Any, Any], bandwidths, pitch, noise) -> tuple[tf.Tensor, tf.Tensor]:
         """Flat gradient of the spectral losses, and `Losses`."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
-            made = copy_synthesis(self.vocoder, samples, noise)
+            made = copy_synthesis(self.vocoder, *crops, noise)
             losses = spectral_losses(made, self.spec.mel, bandwidths, pitch, self.config.repulsion)
             objective = self.total(losses)
         return self._flat(tape.gradient(objective, self.state.weights)), tf.stack(losses)
 
-    def _adversarial_gradient(self, samples, bandwidths, pitch, noise, wish) -> tuple[tf.Tensor, tf.Tensor]:
+    def _adversarial_gradient(
+        self, crops: tuple[Any, Any], bandwidths, pitch, noise, wish
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """The same with `wish`, the discriminators' gradient with respect to the samples that `within_band` gives them."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
-            made = copy_synthesis(self.vocoder, samples, noise)
+            made = copy_synthesis(self.vocoder, *crops, noise)
             losses = spectral_losses(made, self.spec.mel, bandwidths, pitch, self.config.repulsion)
             judged, _ = within_band(made, bandwidths, self.spec.mel)
             objective = self.config.spectral_factor * self.total(losses) + tf.reduce_sum(judged * wish)
@@ -222,9 +227,9 @@ class VocoderSteps:
     def _flat(self, gradients) -> tf.Tensor:
         return self.state.layout.join(gradients)
 
-    def _generated(self, samples, bandwidths, noise) -> tuple[tf.Tensor, tf.Tensor]:
-        first = noise[: samples.shape[0]]
-        return within_band(copy_synthesis(self.vocoder, samples, first), bandwidths, self.spec.mel)
+    def _generated(self, crops: tuple[Any, Any], bandwidths, noise) -> tuple[tf.Tensor, tf.Tensor]:
+        first = noise[: bandwidths.shape[0]]
+        return within_band(copy_synthesis(self.vocoder, *crops, first), bandwidths, self.spec.mel)
 
     def _judged(self, name: str, made: Any, target: Any, has_clips: Any) -> tuple[Any, Any, Any]:
         """Train one discriminator by the hinge loss; returns its gradient with respect to `made`, its losses, all finite.

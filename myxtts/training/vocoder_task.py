@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from myxtts.training.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
 )
+from myxtts.training.decoded_mels import mel_deviations
 from myxtts.training.display import Display
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.loop import Loop, LoopResult, LoopSettings, SavedCheckpoint, StepFacts
@@ -292,7 +293,11 @@ def _opened_task(config: XTTSConfig, display: Display, reset_training: bool):
         cache = prepare_cache(config.data, progress=progress, announce=line, with_sound=True)
     line(cache.describe_quality())
     spec, weights = _starting_point(config, cache, saved)
-    table, validation = _crop_tables(config, cache)
+    deviations = None
+    if config.vocoder.mels_of is not None:
+        with display.progress() as progress:
+            deviations = mel_deviations(cache, config, config.vocoder.mels_of, progress, line)
+    table, validation = _crop_tables(config, cache, deviations)
     steps = VocoderSteps(
         spec,
         config.vocoder,
@@ -365,11 +370,13 @@ def read_vocoder(path: str | Path) -> tuple[VocoderSpec, dict[str, np.ndarray]]:
     return vocoder_spec(model, path), weights_of(model)
 
 
-def _crop_tables(config: XTTSConfig, cache: Cache) -> tuple[CropTable, CropTable | None]:
+def _crop_tables(config: XTTSConfig, cache: Cache, deviations: np.ndarray | None) -> tuple[CropTable, CropTable | None]:
     """The crops of training and of validation; None if no held-out clip is long enough."""
     settings = config.vocoder
     gains = (settings.lowest_gain_db, settings.highest_gain_db)
     table = crop_table(cache, np.flatnonzero(~cache.is_validation), settings.crop_frames, gains)
+    if deviations is not None:
+        table = replace(table, deviations=deviations, deviating_fraction=settings.mels_fraction)
     try:
         return table, crop_table(cache, np.flatnonzero(cache.is_validation), settings.crop_frames)
     except CorpusError:

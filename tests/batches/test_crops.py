@@ -1,5 +1,6 @@
 """Crops of a cache with its sound: where they lie, and that their order is arithmetic."""
 
+import dataclasses
 import importlib.util
 
 import numpy as np
@@ -59,3 +60,20 @@ def test_the_frames_of_a_crop_are_those_of_the_cache(cache):
 def test_clips_that_are_all_too_short_are_an_error_with_the_length_they_need(cache):
     with pytest.raises(CorpusError, match=r"crop of 400 frames, which needs 6\.\d+ s"):
         crop_table(cache, np.arange(cache.num_clips), 400)
+
+
+def test_a_fraction_of_the_crops_gets_the_deviations_of_its_frames(cache):
+    table = crop_table(cache, np.arange(cache.num_clips), 20)
+    numbers = np.arange(cache.num_rows * cache.mel.n_mels, dtype=np.float16).reshape(cache.num_rows, -1) / 1e4
+    some = dataclasses.replace(table, deviations=numbers, deviating_fraction=0.5)
+    plain, found = table.drawn(1, 2, 64), some.drawn(1, 2, 64)
+    for name in set(plain._fields) - {"deviations"}:
+        np.testing.assert_array_equal(getattr(plain, name), getattr(found, name))
+    assert not plain.deviations.any()
+    has_some = found.deviations.any(axis=(1, 2))
+    assert 8 < has_some.sum() < 56
+    for crop in np.flatnonzero(has_some):
+        first = int(np.flatnonzero((numbers == found.deviations[crop, 0]).all(axis=1))[0])
+        np.testing.assert_array_equal(found.deviations[crop], numbers[first : first + 20])
+        clip = found.clips[crop]
+        assert cache.frame_starts[clip] <= first <= cache.frame_starts[clip] + cache.frame_counts[clip] - 20

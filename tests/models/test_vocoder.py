@@ -118,5 +118,5 @@ def test_the_bands_have_the_level_of_the_mel(vocoder):
 
 def test_a_crop_and_its_copy_have_the_same_length(vocoder):
     crop = tf.constant(tone(200)[None, : 1024 + 19 * 384])
-    made = copy_synthesis(vocoder, crop, tf.zeros((1, 20, SPEC.bins)))
+    made = copy_synthesis(vocoder, crop, 0.0, tf.zeros((1, 20, SPEC.bins)))
     assert made.samples.shape == made.target.shape == (1, 19 * 384)

@@ -8,13 +8,16 @@ import pytest
 from rich.console import Console
 
 from myxtts.config.config import TrainingConfig, VocoderConfig, XTTSConfig
+from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, VoiceError
 from myxtts.synthesis.vocoder import open_vocoder_file
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.display import Display
+from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.vocoder_steps import Schedule
 from myxtts.training.vocoder_task import read_vocoder, train_vocoder
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_tone
+from tests.training.small_runs import SMALL_NETWORK
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pyworld") is None, reason="pyworld is not installed")
 
@@ -102,3 +105,27 @@ def test_each_phase_warms_up_and_decays():
     assert rates[599] < 6e-5
     assert rates[600] == pytest.approx(2e-6)
     assert np.argmax(rates[:600]) == 99
+
+
+def test_a_vocoder_is_trained_on_the_mels_of_a_voice_that_are_made_once(corpus, tmp_path):
+    config = config_of(corpus, tmp_path / "run", max_steps=2, adversarial_start=2, mels_fraction=0.9)
+    voice = dataclasses.replace(
+        config, training=dataclasses.replace(config.training, checkpoint_dir=str(tmp_path / "voice"))
+    )
+    voice = parse_config(config_to_dict(voice) | {"model": SMALL_NETWORK})
+    voice = dataclasses.replace(voice, training=dataclasses.replace(voice.training, max_steps=1))
+    XTTSTrainer(voice, display=Display(Console(quiet=True))).train()
+    config = dataclasses.replace(config, vocoder=dataclasses.replace(config.vocoder, mels_of=str(tmp_path / "voice")))
+    summary = train(config)
+    written = list(summary.task.cache.folder.glob("decoded-*.npy"))
+    assert len(written) == 1
+    deviations = np.load(written[0])
+    assert deviations.shape == (summary.task.cache.num_rows, summary.task.cache.mel.n_mels)
+    training = np.flatnonzero(~summary.task.cache.is_validation)[0]
+    first, count = summary.task.cache.frame_starts[training], summary.task.cache.frame_counts[training]
+    assert np.abs(deviations[first : first + count]).max() > 0.01
+    changed = written[0].stat().st_mtime_ns
+    train(
+        dataclasses.replace(config, vocoder=dataclasses.replace(config.vocoder, checkpoint_dir=str(tmp_path / "again")))
+    )
+    assert written[0].stat().st_mtime_ns == changed
