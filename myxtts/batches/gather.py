@@ -9,7 +9,7 @@ A reference, which conditions the model on the speaker, is a piece of another cl
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -56,11 +56,11 @@ class ClipQuality(NamedTuple):
     """float32 (clips,): 0 clean, 1 noisy."""
 
 
-def clip_quality(table: ClipTable, bandwidth_aware: bool) -> ClipQuality:
+def clip_quality(table: ClipTable, bandwidth_aware: bool | Literal["always"]) -> ClipQuality:
     """The quality of every clip; recordings that were not measured count as whole and clean.
 
     Bands that fewer than `COVERED_FRACTION` of the training frames contain are not masked in any clip that reaches the others:
-    nothing could teach them, so the voice learns that they are empty.
+    nothing could teach them, so the voice learns that they are empty. With `always` they are masked: the voice knows them.
     """
     n_mels, is_measured = table.mel.n_mels, np.asarray(table.bandwidths) > 0
     snrs = _snrs_of_speakers(table.snrs, table.speaker_numbers, is_measured)
@@ -68,6 +68,7 @@ def clip_quality(table: ClipTable, bandwidth_aware: bool) -> ClipQuality:
     bands = np.full(len(is_measured), n_mels, np.int32)
     if bandwidth_aware and is_measured.any():
         bands = np.where(is_measured, bands_below(table.bandwidths, table.mel), n_mels).astype(np.int32)
+    if bandwidth_aware is True and is_measured.any():
         frames = np.where(table.is_validation, 0, table.frame_counts).astype(np.float64)
         covered = 1 - np.cumsum(np.bincount(bands, frames, minlength=n_mels + 1)[:n_mels]) / max(frames.sum(), 1.0)
         top = int((covered >= COVERED_FRACTION).sum())

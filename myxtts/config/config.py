@@ -75,8 +75,9 @@ class DataConfig:
     0.5: a speaker with a hundredth of the minutes is used a tenth as often (docs/data.md)."""
     held_out_speakers: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Speakers whose clips are neither trained on nor validated on, by name or as corpus/name."""
-    bandwidth_aware: bool = True
-    """Losses above the true bandwidth of a recording are masked, where enough other recordings reach higher."""
+    bandwidth_aware: bool | Literal["always"] = True
+    """Losses above the true bandwidth of a recording are masked: true, where enough other recordings reach higher; always, also
+    where none does, for a run that starts from a voice which knows these bands (the default with init_from)."""
     val_data: str | None = None
     """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +27,7 @@ SYMBOL_TABLE = "text_encoder/embedding/embeddings"
 LANGUAGE_TABLE = "language_embedding/embeddings"
 
 
-def initialize_weights(state: TrainState, corpus: TrainingCorpus, bandwidth_aware: bool) -> None:
+def initialize_weights(state: TrainState, corpus: TrainingCorpus, bandwidth_aware: bool | Literal["always"]) -> None:
     """New weights (those that the network was built with), fitted to the mels of the corpus."""
     bands = clip_quality(corpus.cache, bandwidth_aware).bands
     mean, deviation = mel_statistics(corpus.cache, corpus.plan.clips, bands)

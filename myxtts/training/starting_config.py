@@ -37,7 +37,10 @@ DIMENSIONS = (
     "decoder_layers",
     "speaker_channels",
 )
-FOLLOWED = {"data": (*MEL_FIELDS, "text_symbols", "language"), "model": ("size", "recording_condition", *DIMENSIONS)}
+FOLLOWED = {
+    "data": (*MEL_FIELDS, "text_symbols", "language", "bandwidth_aware"),
+    "model": ("size", "recording_condition", *DIMENSIONS),
+}
 """Settings that belong to weights: at their default, they take the values that the weights were trained with."""
 
 
@@ -156,6 +159,7 @@ def _settings_of_origin(model: ModelConfig, origin: Origin) -> dict[str, dict[st
             **origin.mel.to_config(),
             "text_symbols": origin.text_symbols,
             "language": origin.languages[0] if len(origin.languages) == 1 else None,
+            "bandwidth_aware": "always",
         },
         "model": {
             "size": size,

@@ -147,3 +147,7 @@ def test_noise_is_0_for_clean_and_unmeasured_recordings():
 def test_the_noise_of_a_clip_is_that_of_its_speakers_clearest_clips():
     noise = clip_quality(measured([8000] * 4, [10.0, 40.0, 40.0, 15.0], [0, 0, 0, 1]), bandwidth_aware=True).noise
     assert noise.tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_voice_that_knows_the_upper_bands_is_never_taught_that_they_are_empty():
+    assert clip_quality(measured([4000] * 5), bandwidth_aware="always").bands.max() < 80

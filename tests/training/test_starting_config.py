@@ -84,6 +84,7 @@ def test_a_checkpoint_gives_its_mel_symbols_language_and_dimensions(tmp_path):
     config = settled(tmp_path / "run", init_from=str(source))
     assert MelSpec.from_config(config.data, config.data.sample_rate) == PERSIAN_MEL
     assert (config.data.text_symbols, config.data.language) == ("graphemes", "fa")
+    assert config.data.bandwidth_aware == "always"
     assert config.model == ModelConfig(size="small", decoder_layers=7)
 
 
