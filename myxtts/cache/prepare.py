@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.pitch import load_pyworld
+from myxtts.audio.measurements import load_pyworld
 from myxtts.cache.format import Cache, fingerprint_of
 from myxtts.cache.joint import Part, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache

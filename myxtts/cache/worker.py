@@ -25,9 +25,8 @@ import numpy as np
 
 from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
+from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
-from myxtts.audio.pitch import track_pitch
-from myxtts.audio.recording_quality import estimate_bandwidth, estimate_snr
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE
 from myxtts.errors import AudioError, MyXTTSError, TextError

@@ -1,14 +1,21 @@
-"""What a recording can teach: its true bandwidth and its noise, estimated once from the samples.
+"""What is measured once on the samples of a recording: its true bandwidth, its noise and its pitch.
 
 A file at 48 kHz may hold a telephone call. Losses above the true bandwidth of a clip are masked, so that narrow recordings teach
-a wide voice without making it dull; a noisy clip is marked as noisy, and synthesis asks for a clean one.
+a wide voice without making it dull; a noisy clip is marked as noisy, and synthesis asks for a clean one. The pitch (fundamental
+frequency), one value per mel frame, is found by WORLD's DIO and StoneMask (Morise et al., 2016). They take 0.003 s of CPU time
+per second of speech; pYIN of librosa takes 0.075 s, WORLD's Harvest 0.12 s.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
-from myxtts.audio.mel import real_transform
+from myxtts.audio.mel import MelSpec, num_frames, real_transform
+from myxtts.errors import AudioError
+from myxtts.runtime.startup import removed_modules
 
 WINDOW = 2048
 """Samples of one spectrum: 12 to 23 Hz per bin at 24 to 48 kHz."""
@@ -23,6 +30,8 @@ REFERENCE_HZ = (300.0, 4000.0)
 FEWEST_FRAMES = 4
 NOISE_QUANTILE, SPEECH_QUANTILE = 0.1, 0.8
 BLOCK_SECONDS = 0.02
+LOWEST_HZ, HIGHEST_HZ = 55.0, 600.0
+"""Pitch of speech: low male voices to high voices of women and children."""
 
 
 def estimate_bandwidth(samples: np.ndarray, sample_rate: int) -> float:
@@ -49,3 +58,41 @@ def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
     level = 10 * np.log10(np.mean(np.square(blocks), axis=1) + 1e-10)
     quiet, loud = np.quantile(level, (NOISE_QUANTILE, SPEECH_QUANTILE))
     return float(loud - quiet)
+
+
+def track_pitch(
+    samples: np.ndarray, mel: MelSpec, lowest_hz: float = LOWEST_HZ, highest_hz: float = HIGHEST_HZ
+) -> np.ndarray:
+    """Hz at the center of each mel frame, float32 (frames,); 0 where a frame is unvoiced.
+
+    Args:
+        samples: (samples,) at the mel's sample rate.
+    """
+    pyworld = load_pyworld()
+    signal = np.asarray(samples, np.float64)
+    rough, times = pyworld.dio(
+        signal,
+        mel.sample_rate,
+        f0_floor=lowest_hz,
+        f0_ceil=highest_hz,
+        frame_period=1000.0 * mel.hop_length / mel.sample_rate,
+    )
+    found = pyworld.stonemask(signal, rough, times, mel.sample_rate)
+    pitch = np.zeros(num_frames(len(signal), mel), np.float32)
+    length = min(len(pitch), len(found))
+    pitch[:length] = found[:length]
+    return pitch
+
+
+@functools.cache
+def load_pyworld() -> Any:
+    """The package; raises an `AudioError` where it is not installed."""
+    try:
+        with removed_modules():
+            import pyworld
+    except ModuleNotFoundError:
+        raise AudioError(
+            "Tracking the pitch of recordings needs pyworld, which is not installed. Run `pip install '.[train]'`.",
+            "pyworld is missing",
+        ) from None
+    return pyworld
