@@ -22,9 +22,9 @@ from myxtts.batches.plan import (
     resolved_max_mel_frames,
     usable_clips,
 )
+from myxtts.cache.changes import read_rejection_memory
 from myxtts.cache.clip_table import ClipTable
 from myxtts.cache.format import Cache
-from myxtts.cache.rejection_memory import read_rejection_memory
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, replacing

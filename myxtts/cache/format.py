@@ -10,7 +10,7 @@ A cache folder holds
     pitch-G.f32        raw little-endian float32, Hz per frame (0: unvoiced), of the same clips; element 0 is 0
     index-G.bin        one column after the other, one value per clip in each (`HOT_COLUMNS`, `COLD_COLUMNS`)
     strings-G.bin      UTF-8: all ids, then all texts
-    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.rejection_memory`)
+    notes-G.json       rejected clips and unknown characters, for `prepare` (`myxtts.cache.changes`)
     journal.bin        only while clips are being prepared, or after that was interrupted (`myxtts.cache.journal`)
     lock               held by the process that writes (`myxtts.cache.writer`)
     rejected.csv       which clips were rejected, and why

@@ -17,8 +17,7 @@ import numpy as np
 from myxtts.audio.measurements import load_pyworld
 from myxtts.cache.format import Cache, fingerprint_of
 from myxtts.cache.joint import Part, join_caches
-from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache
-from myxtts.cache.prepared_language import with_prepared_language
+from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.update import Outcome, join_outcomes, unchanged_cache, update_cache
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress

@@ -18,9 +18,15 @@ from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
-from myxtts.cache.probing import most_frequent_rate
-from myxtts.cache.worker import worker_count, worker_setup
+from myxtts.cache.location import most_frequent_rate
+from myxtts.cache.worker import (
+    NOTHING_TO_SPEAK,
+    Failure,
+    more_tokens_than_frames,
+    phonemize_texts,
+    worker_count,
+    worker_setup,
+)
 from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import Corpus, read_corpus

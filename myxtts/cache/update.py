@@ -15,13 +15,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from myxtts.cache.changes import Changes, ClipStates, clip_states, find_changes
-from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
+from myxtts.cache.changes import (
+    Changes,
+    ClipStates,
+    RejectionMemory,
+    RememberedRejection,
+    clip_states,
+    find_changes,
+    read_rejection_memory,
+)
 from myxtts.cache.format import HEADER_NAME, Cache, open_cache
 from myxtts.cache.journal import AUDIO_FIELDS, RecordWriter, Sound, cache_records, open_records, record_columns
-from myxtts.cache.location import CacheLocation
-from myxtts.cache.prepared_language import language_notices
-from myxtts.cache.rejection_memory import RejectionMemory, RememberedRejection, read_rejection_memory
+from myxtts.cache.location import CacheLocation, language_notices
+from myxtts.cache.worker import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.cache.writer import compact, is_worth_compacting, publish
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.cache.changes import read_rejection_memory
 from myxtts.cache.format import (
     HEADER_NAME,
     Cache,
@@ -29,10 +30,8 @@ from myxtts.cache.format import (
     sound_files,
 )
 from myxtts.cache.journal import Sound, read_journal, record_checksum
-from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
+from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.prepare import PrepareReport, locate_joint_cache, prepare_cache
-from myxtts.cache.prepared_language import with_prepared_language
-from myxtts.cache.rejection_memory import read_rejection_memory
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, ignore_progress, publish, unnamed_files
 from myxtts.config.config import DataConfig

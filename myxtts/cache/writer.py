@@ -103,7 +103,7 @@ def publish(
         columns: those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends; `ADDED_COLUMNS` may be missing.
         tables: the header's other fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens,
             samples_file, pitch_file, samples, pitches, data_folder, license, attribution, config.
-        memory: the content of `myxtts.cache.rejection_memory.RejectionMemory`.
+        memory: the content of `myxtts.cache.changes.RejectionMemory`.
     """
     generation = tables["generation"]
     id_bytes, text_bytes = ([value.encode("utf-8") for value in values] for values in (ids, texts))

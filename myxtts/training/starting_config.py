@@ -16,7 +16,7 @@ from typing import Any
 
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.batches.plan import plan_kind
-from myxtts.cache.prepared_language import with_prepared_language
+from myxtts.cache.location import with_prepared_language
 from myxtts.cache.writer import ignore_line
 from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
