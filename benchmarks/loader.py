@@ -28,7 +28,8 @@ from benchmarks.librosa_mel import librosa_mel
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
-from myxtts.cache.format import Cache, CacheSettings
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import CacheSettings
 from myxtts.cache.journal import clip_key, open_records
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.worker import worker_setup

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.errors import CorpusError
 
 PREFETCHED = 4

@@ -23,8 +23,7 @@ from myxtts.batches.plan import (
     usable_clips,
 )
 from myxtts.cache.changes import read_rejection_memory
-from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, replacing

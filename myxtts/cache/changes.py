@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import soundfile
 
-from myxtts.cache.format import Cache, canonical_json
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import canonical_json
 from myxtts.cache.journal import RECORD, clip_key, text_hash
 from myxtts.corpus.corpus import Corpus
 

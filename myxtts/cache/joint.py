@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from myxtts.cache.format import COLUMN_TYPES, Cache, open_cache, read_header
+from myxtts.cache.clip_table import Cache, open_cache
+from myxtts.cache.format import COLUMN_TYPES, read_header
 from myxtts.cache.journal import record_checksum
 from myxtts.cache.writer import publish, write_error
 from myxtts.config.config import DataConfig

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from myxtts.cache.format import HEADER_NAME, Cache, CacheSettings, canonical_json, read_header
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import HEADER_NAME, CacheSettings, canonical_json, read_header
 from myxtts.cache.writer import JOURNAL_NAME, write_error
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import write_atomically

@@ -20,7 +20,8 @@ import numpy as np
 import platformdirs
 
 from myxtts.audio.mel import MelSpec, voice_rate
-from myxtts.cache.format import HEADER_NAME, CacheSettings, load_cache, read_header
+from myxtts.cache.clip_table import load_cache
+from myxtts.cache.format import HEADER_NAME, CacheSettings, read_header
 from myxtts.cache.writer import cache_lock, ignore_line, write_array_atomically, write_error
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.corpus.corpus import Corpus

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.measurements import load_pyworld
-from myxtts.cache.format import Cache, fingerprint_of
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import fingerprint_of
 from myxtts.cache.joint import Part, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.update import Outcome, join_outcomes, unchanged_cache, update_cache

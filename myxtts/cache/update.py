@@ -24,7 +24,8 @@ from myxtts.cache.changes import (
     find_changes,
     read_rejection_memory,
 )
-from myxtts.cache.format import HEADER_NAME, Cache, open_cache
+from myxtts.cache.clip_table import Cache, open_cache
+from myxtts.cache.format import HEADER_NAME
 from myxtts.cache.journal import AUDIO_FIELDS, RecordWriter, Sound, cache_records, open_records, record_columns
 from myxtts.cache.location import CacheLocation, language_notices
 from myxtts.cache.worker import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from myxtts.cache.changes import read_rejection_memory
+from myxtts.cache.clip_table import Cache, load_cache
 from myxtts.cache.format import (
     HEADER_NAME,
-    Cache,
     HeaderError,
     column_offsets,
-    load_cache,
     map_bytes,
     read_header,
     read_unchecked_header,

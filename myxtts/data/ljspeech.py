@@ -17,7 +17,7 @@ import numpy as np
 from myxtts.batch import Batch
 from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
 from myxtts.batches.statistics import Subset, get_statistics, subset_clips
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache

@@ -11,8 +11,7 @@ import numpy as np
 
 from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
 from myxtts.batches.plan import Plan, plan_corpus
-from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.writer import ignore_progress

@@ -11,7 +11,7 @@ import soundfile
 from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.cache import update
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import find_problems, verify_and_fix_cache
 from myxtts.corpus.folder_index import FolderIndex
