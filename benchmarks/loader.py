@@ -30,8 +30,9 @@ from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import CacheSettings
-from myxtts.cache.journal import clip_key, open_records
+from myxtts.cache.journal import open_records
 from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.records import clip_key
 from myxtts.cache.worker import worker_setup
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig

@@ -21,7 +21,7 @@ import soundfile
 
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import canonical_json
-from myxtts.cache.journal import RECORD, clip_key, text_hash
+from myxtts.cache.records import RECORD, clip_key, text_hash
 from myxtts.corpus.corpus import Corpus
 
 DECODER = f"libsndfile {soundfile.__libsndfile_version__}"

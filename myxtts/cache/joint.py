@@ -19,7 +19,7 @@ import numpy as np
 
 from myxtts.cache.clip_table import Cache, open_cache
 from myxtts.cache.format import COLUMN_TYPES, read_header
-from myxtts.cache.journal import record_checksum
+from myxtts.cache.records import record_checksum
 from myxtts.cache.writer import publish, write_error
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import license_name

@@ -26,8 +26,9 @@ from myxtts.cache.changes import (
 )
 from myxtts.cache.clip_table import Cache, open_cache
 from myxtts.cache.format import HEADER_NAME
-from myxtts.cache.journal import AUDIO_FIELDS, RecordWriter, Sound, cache_records, open_records, record_columns
+from myxtts.cache.journal import RecordWriter, open_records
 from myxtts.cache.location import CacheLocation, language_notices
+from myxtts.cache.records import AUDIO_FIELDS, Sound, cache_records, record_columns
 from myxtts.cache.worker import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
 from myxtts.cache.writer import compact, is_worth_compacting, publish
 from myxtts.config.config import DataConfig

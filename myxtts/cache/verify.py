@@ -28,9 +28,10 @@ from myxtts.cache.format import (
     read_unchecked_header,
     sound_files,
 )
-from myxtts.cache.journal import Sound, read_journal, record_checksum
+from myxtts.cache.journal import read_journal
 from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.prepare import PrepareReport, locate_joint_cache, prepare_cache
+from myxtts.cache.records import Sound, record_checksum
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, ignore_progress, publish, unnamed_files
 from myxtts.config.config import DataConfig
