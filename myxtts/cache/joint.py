@@ -33,7 +33,7 @@ PROGRESS_CLIPS = 500
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinedCorpus:
     """One of the corpora of a joint cache."""
 
     name: str
@@ -42,7 +42,7 @@ class Part:
 
 def join_caches(
     folder: Path,
-    parts: Sequence[Part],
+    parts: Sequence[JoinedCorpus],
     config: DataConfig,
     progress: Progress,
     announce: Callable[[str], None],
@@ -79,7 +79,7 @@ def join_caches(
     return open_cache(folder)
 
 
-def _kept_clips(part: Part, held_out_speakers: Sequence[str]) -> np.ndarray:
+def _kept_clips(part: JoinedCorpus, held_out_speakers: Sequence[str]) -> np.ndarray:
     """Indices of the clips of a part whose speaker is not held out."""
     names = [(speaker, f"{part.name}/{speaker}") for speaker in part.cache.speakers]
     is_held_out = np.array([not set(own).isdisjoint(held_out_speakers) for own in names], bool)
@@ -87,7 +87,7 @@ def _kept_clips(part: Part, held_out_speakers: Sequence[str]) -> np.ndarray:
 
 
 def _report_held_out(
-    parts: Sequence[Part], chosen: Sequence[np.ndarray], names: Sequence[str], announce: Callable[[str], None]
+    parts: Sequence[JoinedCorpus], chosen: Sequence[np.ndarray], names: Sequence[str], announce: Callable[[str], None]
 ) -> None:
     """Say which speakers are held out. A name that no corpus has is an error: its speaker would be trained on unnoticed."""
     known = {name for part in parts for speaker in part.cache.speakers for name in (speaker, f"{part.name}/{speaker}")}
@@ -120,7 +120,7 @@ class _Joined:
         return [self.cache.languages[one] for one in np.unique(self.cache.language_numbers[self.clips])]
 
 
-def _joined_names(parts: Sequence[Part], chosen: Sequence[np.ndarray]) -> list[_Joined]:
+def _joined_names(parts: Sequence[JoinedCorpus], chosen: Sequence[np.ndarray]) -> list[_Joined]:
     """The kept clips of every part; names that two parts share are prefixed with those of their corpora."""
     ids = [[part.cache.ids[clip] for clip in clips.tolist()] for part, clips in zip(parts, chosen, strict=True)]
     speakers = [

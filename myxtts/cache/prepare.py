@@ -17,9 +17,9 @@ import numpy as np
 from myxtts.audio.measurements import load_pyworld
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import fingerprint_of
-from myxtts.cache.joint import Part, join_caches
+from myxtts.cache.joint import JoinedCorpus, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
-from myxtts.cache.update import Outcome, join_outcomes, unchanged_cache, update_cache
+from myxtts.cache.update import UpdateOutcome, join_outcomes, unchanged_cache, update_cache
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
@@ -38,7 +38,7 @@ class PrepareReport:
     """What a run of `prepare_cache` found and did; the clips themselves are in the cache."""
 
     data_folder: Path
-    outcome: Outcome
+    outcome: UpdateOutcome
     """How many clips were added, changed, removed, kept."""
     rejections: tuple[Rejection, ...]
     """Clips whose metadata, recording or text cannot be used. Clips that are too long for a plan are not among them."""
@@ -169,7 +169,7 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
     prepared = []
     for name, part in location.parts.items():
         cache = _prepare_one(location.configs[name], None, part.front_end, run)
-        prepared.append(Part(name, cache))
+        prepared.append(JoinedCorpus(name, cache))
         run.announce(
             f"Corpus {name}: {cache.num_clips} clips, {cache.speech_seconds / 60:.1f} minutes, "
             f"{', '.join(cache.languages)}, {len(cache.speakers)} speakers"
@@ -218,7 +218,7 @@ def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEn
 
 
 def _with_report(
-    cache: Cache, location: CacheLocation, outcome: Outcome, rejections: tuple[Rejection, ...], started: float
+    cache: Cache, location: CacheLocation, outcome: UpdateOutcome, rejections: tuple[Rejection, ...], started: float
 ) -> Cache:
     """The cache with its report, and with the corpus as it is now: a moved one, or one whose cache has no license yet."""
     corpus = location.corpus
@@ -236,7 +236,7 @@ def _with_report(
     )
 
 
-def _rejections(location: CacheLocation, outcome: Outcome) -> tuple[Rejection, ...]:
+def _rejections(location: CacheLocation, outcome: UpdateOutcome) -> tuple[Rejection, ...]:
     """Clips that cannot be used because of their metadata, recording or text, in the order of the metadata."""
     reasons = {**outcome.memory.rejected, **outcome.failed}
     found = [

@@ -41,7 +41,7 @@ SPARE_FRACTION = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class UpdateOutcome:
     """Counts of clips: what they were before this run, and what it did."""
 
     added: int
@@ -55,14 +55,14 @@ class Outcome:
     """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
 
 
-def join_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+def join_outcomes(outcomes: Sequence[UpdateOutcome]) -> UpdateOutcome:
     """The counts of several corpora together."""
     names = ("added", "changed", "retexted", "removed", "kept", "recovered")
     rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
     unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
     failed = {name: one for each in outcomes for name, one in each.failed.items()}
     counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
-    return Outcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)
+    return UpdateOutcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)
 
 
 def update_cache(
@@ -73,7 +73,7 @@ def update_cache(
     announce: Callable[[str], None],
     retry: bool = False,
     with_sound: bool = False,
-) -> tuple[Cache | None, Outcome]:
+) -> tuple[Cache | None, UpdateOutcome]:
     """Prepare what is missing, publish, and open the cache (None: not one clip can be used). The caller holds the lock.
 
     `retry`: try clips again that an earlier run rejected. `with_sound`: samples and pitch belong to a prepared clip.
@@ -101,7 +101,7 @@ def update_cache(
     return open_cache(location.folder, location.settings.fingerprint), outcome
 
 
-def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[Cache, Outcome] | None:
+def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[Cache, UpdateOutcome] | None:
     """The published cache if `update_cache` would have nothing to do; otherwise None. Nothing is written: no lock is needed."""
     try:
         base = _open_base(location)
@@ -122,7 +122,7 @@ def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[
         return None
     if not np.array_equal(base.is_validation, corpus.is_validation[clips]):
         return None
-    return base, Outcome(0, 0, 0, 0, kept=len(clips), recovered=0, memory=memory, failed={})
+    return base, UpdateOutcome(0, 0, 0, 0, kept=len(clips), recovered=0, memory=memory, failed={})
 
 
 def _open_base(location: CacheLocation) -> Cache | None:
@@ -167,7 +167,7 @@ class _Update:
         elif base is not None:
             self.symbols = base.symbols
 
-    def prepare_clips(self) -> Outcome:
+    def prepare_clips(self) -> UpdateOutcome:
         """Make the symbols and frames that are missing."""
         changes, is_wanted = self.changes, ~self.changes.is_rejected
         needs_text = is_wanted & ~changes.has_same_text
@@ -195,7 +195,7 @@ class _Update:
             "kept": self.is_ready & was_there & ~needs_text & ~is_changed & ~is_recovered,
             "recovered": is_recovered,
         }
-        return Outcome(
+        return UpdateOutcome(
             **{name: int(flags.sum()) for name, flags in counted.items()},
             removed=len(self.base_keys) - int((self.is_ready & was_there).sum()),
             memory=self.memory,
@@ -269,7 +269,7 @@ class _Update:
             if is_same:
                 same.append(clip)
             if "frames" in head:
-                audio = _audio(head, payload, self.settings.mel.n_mels, self.with_sound)
+                audio = prepared_audio(head, payload, self.settings.mel.n_mels, self.with_sound)
             elif clip not in tokens:  # only the time of the file changed
                 self.records["source_mtime_ns"][clip] = self.clips.source_mtimes_ns[clip]
                 self.is_ready[clip] = True
@@ -286,7 +286,7 @@ class _Update:
     def _append(
         self,
         clip: int,
-        audio: _Audio | None,
+        audio: PreparedAudio | None,
         tokens: Sequence[int] | None,
         source_hash: bytes,
         has_frames: bool = True,
@@ -388,7 +388,7 @@ class _Update:
         return True
 
 
-class _Audio(NamedTuple):
+class PreparedAudio(NamedTuple):
     """What a worker made of a recording."""
 
     frames: np.ndarray
@@ -397,14 +397,14 @@ class _Audio(NamedTuple):
     sound: Sound | None
 
 
-def _audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> _Audio:
+def prepared_audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> PreparedAudio:
     """The parts of a worker's result, as `myxtts.cache.worker` describes them."""
     frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
     sound = None
     if with_sound:
         samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
         sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
-    return _Audio(frames, head["bandwidth"], head["snr"], sound)
+    return PreparedAudio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def _grown_table(known: Sequence[str], names: Sequence[str]) -> dict[str, int]:

@@ -40,7 +40,7 @@ LARGEST_LOG_DURATION = 7.0
 """About a thousand frames; a larger prediction is limited to this before it is summed."""
 
 
-class Losses(NamedTuple):
+class ClipLosses(NamedTuple):
     """Sums for each clip, float32 (rows, slots), 0 for an empty slot; any number of batches can be combined into one mean."""
 
     flow: tf.Tensor
@@ -167,7 +167,9 @@ class XTTS(keras.layers.Layer):
 
     # --- training -------------------------------------------------------------------------------------------------
 
-    def clip_losses(self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0) -> tuple[Losses, Alignment]:
+    def clip_losses(
+        self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0
+    ) -> tuple[ClipLosses, Alignment]:
         """The losses of every clip of a batch.
 
         Args:
@@ -209,7 +211,7 @@ class XTTS(keras.layers.Layer):
         velocity = self.velocity(text_of_frames, means, noisy, time, condition, frames, randomness, recording)
         flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
 
-        losses = Losses(
+        losses = ClipLosses(
             flow=frames.per_clip_sum(flow_errors),
             prior=frames.per_clip_sum(prior_errors),
             duration=symbols.per_clip_sum(duration_errors),
@@ -282,7 +284,7 @@ class XTTS(keras.layers.Layer):
         return batch._replace(mel=mel, bands=bands, references=references), is_virtual
 
     def _speaker_errors(self, batch: Batch, vectors: Any, is_virtual: Any) -> tf.Tensor:
-        """`Losses.speaker` (rows, slots); `vectors` is None for a network of one speaker, `is_virtual` without virtual ones."""
+        """`ClipLosses.speaker` (rows, slots); `vectors` is None for one speaker, `is_virtual` without virtual speakers."""
         is_clip = tf.cast(batch.mel_lengths > 0, tf.float32)
         errors = tf.zeros_like(is_clip)
         if vectors is None:
