@@ -1,4 +1,4 @@
-"""What has to be prepared: the clips of a corpus compared with the records and rejections of the last run.
+"""What has to be prepared, and what was: the clips of a corpus compared with the records and rejections of the last run.
 
 A recording is unchanged if its size and time are those of the record. If only the time differs, the worker compares the content
 before it decodes, so that a copied or touched corpus costs reading, not preparing. A changed text costs no decoding.
@@ -22,6 +22,9 @@ import soundfile
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import canonical_json
 from myxtts.cache.records import RECORD, clip_key, text_hash
+from myxtts.cache.worker import (
+    Failure,
+)
 from myxtts.corpus.corpus import Corpus
 
 DECODER = f"libsndfile {soundfile.__libsndfile_version__}"
@@ -149,3 +152,28 @@ def _is_as_remembered(clips: ClipStates, clip: int, remembered: Mapping[str, Rem
         int(clips.source_mtimes_ns[clip]),
         int(clips.text_hashes[clip]),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateOutcome:
+    """Counts of clips: what they were before this run, and what it did."""
+
+    added: int
+    changed: int
+    retexted: int
+    removed: int
+    kept: int
+    recovered: int
+    memory: RejectionMemory
+    failed: Mapping[str, Failure]
+    """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
+
+
+def join_outcomes(outcomes: Sequence[UpdateOutcome]) -> UpdateOutcome:
+    """The counts of several corpora together."""
+    names = ("added", "changed", "retexted", "removed", "kept", "recovered")
+    rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
+    unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
+    failed = {name: one for each in outcomes for name, one in each.failed.items()}
+    counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
+    return UpdateOutcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.measurements import load_pyworld
+from myxtts.cache.changes import UpdateOutcome, join_outcomes
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import fingerprint_of
 from myxtts.cache.joint import JoinedCorpus, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
-from myxtts.cache.update import UpdateOutcome, join_outcomes, unchanged_cache, update_cache
+from myxtts.cache.update import unchanged_cache, update_cache
 from myxtts.cache.worker import worker_count, worker_setup
 from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name

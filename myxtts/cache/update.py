@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from myxtts.cache.changes import (
     ClipStates,
     RejectionMemory,
     RememberedRejection,
+    UpdateOutcome,
     clip_states,
     find_changes,
     read_rejection_memory,
@@ -28,8 +29,15 @@ from myxtts.cache.clip_table import Cache, open_cache
 from myxtts.cache.format import HEADER_NAME
 from myxtts.cache.journal import RecordWriter, open_records
 from myxtts.cache.location import CacheLocation, language_notices
-from myxtts.cache.records import AUDIO_FIELDS, Sound, cache_records, record_columns
-from myxtts.cache.worker import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
+from myxtts.cache.records import AUDIO_FIELDS, cache_records, record_columns
+from myxtts.cache.worker import (
+    NOTHING_TO_SPEAK,
+    Failure,
+    PreparedAudio,
+    more_tokens_than_frames,
+    phonemize_texts,
+    prepared_audio,
+)
 from myxtts.cache.writer import compact, is_worth_compacting, publish
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError
@@ -38,31 +46,6 @@ from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
 SPARE_FRACTION = 0.05
 """Added to the disk estimate for tokens, index and journal."""
-
-
-@dataclasses.dataclass(frozen=True)
-class UpdateOutcome:
-    """Counts of clips: what they were before this run, and what it did."""
-
-    added: int
-    changed: int
-    retexted: int
-    removed: int
-    kept: int
-    recovered: int
-    memory: RejectionMemory
-    failed: Mapping[str, Failure]
-    """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
-
-
-def join_outcomes(outcomes: Sequence[UpdateOutcome]) -> UpdateOutcome:
-    """The counts of several corpora together."""
-    names = ("added", "changed", "retexted", "removed", "kept", "recovered")
-    rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
-    unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
-    failed = {name: one for each in outcomes for name, one in each.failed.items()}
-    counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
-    return UpdateOutcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)
 
 
 def update_cache(
@@ -386,25 +369,6 @@ class _Update:
         texts = [one.text for one in utterances]
         publish(self.location.folder, self.settings.to_dict(), columns, ids, texts, tables, self.memory.to_bytes())
         return True
-
-
-class PreparedAudio(NamedTuple):
-    """What a worker made of a recording."""
-
-    frames: np.ndarray
-    bandwidth: float
-    snr: float
-    sound: Sound | None
-
-
-def prepared_audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> PreparedAudio:
-    """The parts of a worker's result, as `myxtts.cache.worker` describes them."""
-    frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
-    sound = None
-    if with_sound:
-        samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
-        sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
-    return PreparedAudio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def _grown_table(known: Sequence[str], names: Sequence[str]) -> dict[str, int]:

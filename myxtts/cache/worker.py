@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
+from myxtts.cache.records import Sound
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
@@ -146,6 +147,25 @@ def _phonemize_groups(
             else:
                 found.symbols[clip] = result["symbols"]
     return failed
+
+
+class PreparedAudio(NamedTuple):
+    """What a worker made of a recording."""
+
+    frames: np.ndarray
+    bandwidth: float
+    snr: float
+    sound: Sound | None
+
+
+def prepared_audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> PreparedAudio:
+    """The parts of the result of an `audio` job."""
+    frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
+    sound = None
+    if with_sound:
+        samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
+        sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
+    return PreparedAudio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def hash_file(path: str | Path) -> str:
