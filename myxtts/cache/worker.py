@@ -35,7 +35,8 @@ from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.runtime.files import open_regular_file
 from myxtts.runtime.machine import usable_cores
-from myxtts.runtime.workers import Progress, WorkerPool, serve_jobs
+from myxtts.runtime.worker_process import serve_jobs
+from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import FrontEnd
 
 PHONEMIZER_FAILED = "phonemizer failed"
