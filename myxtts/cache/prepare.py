@@ -22,11 +22,12 @@ from myxtts.cache.joint import JoinedCorpus, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.update import unchanged_cache, update_cache
 from myxtts.cache.worker import worker_count, worker_setup
-from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress
+from myxtts.cache.writer import cache_lock
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
 from myxtts.errors import ConfigError, CorpusError
+from myxtts.runtime.progress import ignore_line, ignore_progress
 from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.phonemes import INSTALL_LINE
 from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices, resolve_kind

@@ -27,11 +27,11 @@ from myxtts.cache.worker import (
     worker_count,
     worker_setup,
 )
-from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import Corpus, read_corpus
 from myxtts.corpus.utterance import Rejection, Utterance, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
+from myxtts.runtime.progress import ignore_progress
 from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notices
 

@@ -33,11 +33,12 @@ from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cac
 from myxtts.cache.prepare import PrepareReport, locate_joint_cache, prepare_cache
 from myxtts.cache.records import Sound, record_checksum
 from myxtts.cache.worker import worker_count, worker_setup
-from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, ignore_progress, publish, unnamed_files
+from myxtts.cache.writer import JOURNAL_NAME, cache_lock, publish, unnamed_files
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.corpus.corpus import read_corpus
 from myxtts.errors import CacheError
+from myxtts.runtime.progress import ignore_line, ignore_progress
 from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import build_front_end
 

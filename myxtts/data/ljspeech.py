@@ -21,9 +21,9 @@ from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache
-from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.errors import ConfigError, CorpusError
+from myxtts.runtime.progress import ignore_progress
 from myxtts.runtime.workers import Progress
 
 if TYPE_CHECKING:

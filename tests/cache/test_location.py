@@ -21,11 +21,11 @@ from myxtts.cache.location import (
 )
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.worker import worker_setup
-from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CacheError, CorpusError
+from myxtts.runtime.progress import ignore_progress
 from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import build_front_end
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_tone
