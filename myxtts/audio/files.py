@@ -20,7 +20,7 @@ import soxr
 
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.files import open_regular_file
+from myxtts.runtime.untrusted_files import open_regular_file
 
 FORMATS = {
     "wav": ("WAV", "PCM_16"),

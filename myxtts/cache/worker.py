@@ -33,8 +33,8 @@ from myxtts.cache.records import Sound
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
-from myxtts.runtime.files import open_regular_file
 from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.untrusted_files import open_regular_file
 from myxtts.runtime.worker_process import serve_jobs
 from myxtts.runtime.workers import Progress, WorkerPool
 from myxtts.text.tokenizer import FrontEnd

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from myxtts.config.config import SECTIONS, CorpusConfig, XTTSConfig, contradictions
 from myxtts.errors import ConfigError
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 
 LARGEST_FILE_BYTES = 1 << 20
 """configs/config.yaml, with every field and its description, has 20 kB."""
