@@ -33,7 +33,7 @@ from myxtts.cache.format import CacheSettings
 from myxtts.cache.journal import open_records
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.records import clip_key
-from myxtts.cache.worker import worker_setup
+from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
@@ -200,7 +200,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         "1"  # read by the other side's workers: as many processes as cores are enough for it, too
     )
     with (
-        WorkerPool(worker_setup(config, front_end), processes) as our_pool,
+        open_workers(config, front_end, processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,
     ):
         contenders = {"myxtts prepare": lambda: ours(our_pool), "librosa + soundfile": lambda: librosas(their_pool)}

@@ -24,7 +24,7 @@ from myxtts.cache.writer import publish, write_error
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import license_name
 from myxtts.errors import CacheError, CorpusError
-from myxtts.runtime.workers import Progress
+from myxtts.runtime.progress import ProgressCallback
 from myxtts.text.tokenizer import SymbolTable
 
 STAGE = "joining corpora"
@@ -44,7 +44,7 @@ def join_caches(
     folder: Path,
     parts: Sequence[JoinedCorpus],
     config: DataConfig,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None],
     with_sound: bool = False,
 ) -> Cache:
@@ -150,7 +150,7 @@ def _write(
     settings: Mapping[str, Any],
     config: DataConfig,
     before: Mapping[str, Any],
-    progress: Progress,
+    progress: ProgressCallback,
     with_sound: bool,
 ) -> None:
     """Copy the clips of all parts into new files, and publish them."""
@@ -239,7 +239,7 @@ NO_SOUND = {"samples_file": "", "pitch_file": "", "samples": 0, "pitches": 0}
 class _Reporter:
     """Reports every `PROGRESS_CLIPS` clips."""
 
-    progress: Progress
+    progress: ProgressCallback
     total: int
     done: int = 0
 

@@ -28,8 +28,8 @@ from myxtts.corpus.corpus import Corpus
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import CacheError, CorpusError
-from myxtts.runtime.progress import ignore_line
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback, ignore_line
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import FrontEnd
 
 RATES_NAME = "rates.npy"
@@ -56,7 +56,7 @@ def locate_cache(
     corpus: Corpus,
     front_end: FrontEnd,
     pool: WorkerPool,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
     """The cache of a corpus, whether it exists or not; recordings that were never probed are, for `sample_rate: auto`."""
@@ -177,7 +177,7 @@ def probe_rates(
     corpus: Corpus,
     kept_path: Path,
     pool: WorkerPool,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None] = ignore_line,
 ) -> np.ndarray:
     """`RATE` of every utterance; only files that are new or changed, or could not be read before, are opened."""

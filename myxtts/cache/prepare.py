@@ -21,14 +21,13 @@ from myxtts.cache.format import fingerprint_of
 from myxtts.cache.joint import JoinedCorpus, join_caches
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.update import unchanged_cache, update_cache
-from myxtts.cache.worker import worker_count, worker_setup
+from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import cache_lock
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
 from myxtts.errors import ConfigError, CorpusError
-from myxtts.runtime.progress import ignore_line, ignore_progress
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
 from myxtts.text.phonemes import INSTALL_LINE
 from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices, resolve_kind
 
@@ -57,7 +56,7 @@ def prepare_cache(
     data: DataConfig,
     folder: str | Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
     retry: bool = False,
@@ -112,7 +111,7 @@ def part_configs(data: DataConfig) -> dict[str, DataConfig]:
 class _Run:
     """The arguments of `prepare_cache` that every part of it needs."""
 
-    progress: Progress
+    progress: ProgressCallback
     announce: Callable[[str], None]
     workers: int | None
     retry: bool
@@ -132,7 +131,7 @@ class JointLocation:
 
 def locate_joint_cache(
     data: DataConfig,
-    progress: Progress = ignore_progress,
+    progress: ProgressCallback = ignore_progress,
     announce: Callable[[str], None] = ignore_line,
     workers: int | None = None,
 ) -> JointLocation:
@@ -148,7 +147,7 @@ def locate_joint_cache(
     corpora = {name: read_corpus(part) for name, part in configs.items()}
 
     def located() -> dict[str, CacheLocation]:
-        with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
+        with open_workers(data, front_end, workers) as pool:
             return {
                 name: locate_cache(configs[name], corpora[name], front_end, pool, progress, announce)
                 for name in configs
@@ -205,7 +204,7 @@ def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEn
     if shared is not None and (found := unchanged_cache(shared, with_sound)) is not None:
         cache, outcome = found
         return _with_report(cache, shared, outcome, _rejections(shared, outcome), started)
-    with WorkerPool(worker_setup(data, front_end), worker_count(data, run.workers)) as pool:
+    with open_workers(data, front_end, run.workers) as pool:
         location = locate_cache(data, corpus, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
             cache, outcome = update_cache(data, location, pool, progress, announce, retry, with_sound)

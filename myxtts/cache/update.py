@@ -41,7 +41,8 @@ from myxtts.cache.worker import (
 from myxtts.cache.writer import compact, is_worth_compacting, publish
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
 SPARE_FRACTION = 0.05
@@ -52,7 +53,7 @@ def update_cache(
     config: DataConfig,
     location: CacheLocation,
     pool: WorkerPool,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None],
     retry: bool = False,
     with_sound: bool = False,
@@ -123,7 +124,7 @@ class _Update:
         config: DataConfig,
         location: CacheLocation,
         pool: WorkerPool,
-        progress: Progress,
+        progress: ProgressCallback,
         announce: Callable[[str], None],
         base: Cache | None,
         base_keys: np.ndarray,

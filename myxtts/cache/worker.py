@@ -34,11 +34,20 @@ from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.progress import ProgressCallback
 from myxtts.runtime.untrusted_files import open_regular_file
 from myxtts.runtime.worker_process import serve_jobs
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import FrontEnd
 
+WORKER_MODULE = "myxtts.cache.worker"
+"""What each process runs: this module."""
+CRASHED = {
+    "rejected": "decoder crashed",
+    "detail": "the process that read this clip died (a crash, or killed for lack of memory)",
+    "transient": True,
+}
+"""Head of the result of a job whose worker died."""
 PHONEMIZER_FAILED = "phonemizer failed"
 UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
 """Errors of decoders that no check foresaw: the clip is rejected and reported, and the others are prepared."""
@@ -56,6 +65,12 @@ TEXTS_PER_JOB = 64
 
 Result = tuple[dict[str, Any], Any]
 """Head and payload (bytes-like)."""
+
+
+def open_workers(config: DataConfig, front_end: FrontEnd, workers: int | None = None) -> WorkerPool:
+    """The workers of a configuration, to be closed by `with`; processes are started when they are first needed."""
+    setup, count = worker_setup(config, front_end), worker_count(config, workers)
+    return WorkerPool(setup, count, module=WORKER_MODULE, crash_result=CRASHED)
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:
@@ -97,7 +112,7 @@ class ClipTexts:
 
 
 def phonemize_texts(
-    utterances: Sequence[Utterance], clips: Sequence[int], pool: WorkerPool, progress: Progress
+    utterances: Sequence[Utterance], clips: Sequence[int], pool: WorkerPool, progress: ProgressCallback
 ) -> ClipTexts:
     """Symbols of the texts of the utterances at these indices. A phonemizer that cannot start raises a `TextError`."""
     by_language: dict[str, list[int]] = {}
@@ -130,7 +145,11 @@ def more_tokens_than_frames(num_tokens: int, num_frames: int) -> Failure | None:
 
 
 def _phonemize_groups(
-    utterances: Sequence[Utterance], groups: list[list[int]], found: ClipTexts, pool: WorkerPool, progress: Progress
+    utterances: Sequence[Utterance],
+    groups: list[list[int]],
+    found: ClipTexts,
+    pool: WorkerPool,
+    progress: ProgressCallback,
 ) -> list[tuple[list[int], Failure]]:
     """Put the results of each group (of one language) into `found`; groups that failed as a whole are returned."""
     jobs = [

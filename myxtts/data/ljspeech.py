@@ -23,8 +23,7 @@ from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache
 from myxtts.config.config import DataConfig
 from myxtts.errors import ConfigError, CorpusError
-from myxtts.runtime.progress import ignore_progress
-from myxtts.runtime.workers import Progress
+from myxtts.runtime.progress import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +39,7 @@ class LJSpeechDataset:
         data_path: str | Path | None = None,
         config: DataConfig | None = None,
         subset: Subset = "train",
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ):
         """
         Args:

@@ -26,17 +26,10 @@ from typing import Any, Self
 from myxtts.runtime.progress import ProgressCallback
 from myxtts.runtime.worker_process import MOST_REQUEST_BYTES, WorkerProcess, start_worker
 
-WORKER_MODULE = "myxtts.cache.worker"
-"""The module of a pool that names none: the workers of `myxtts prepare`."""
 MOST_WAITING_RESULTS = 64
-CRASHED = {
-    "rejected": "decoder crashed",
-    "detail": "the process that read this clip died (a crash, or killed for lack of memory)",
-    "transient": True,
-}
+RETRIED_CRASH = {"transient": True}
 """Head of the result of a job whose worker died, for a pool that names none."""
 
-Progress = ProgressCallback
 Result = tuple[int, dict[str, Any], bytes]
 """Index of the item, head, payload."""
 
@@ -49,14 +42,14 @@ class WorkerPool:
         setup: Mapping[str, Any],
         workers: int,
         *,
-        module: str | None = None,
-        crash_result: Mapping[str, Any] = CRASHED,
+        module: str,
+        crash_result: Mapping[str, Any] = RETRIED_CRASH,
     ):
         """
         Args:
             setup: JSON object for `build_jobs` in each worker.
             workers: largest number of processes.
-            module: what each process runs, by its import path; None for `WORKER_MODULE`.
+            module: what each process runs, by its import path.
             crash_result: head of the result of a job whose worker died. `exit_code` and `stderr` (last line) are added.
         """
         self._setup, self._count = dict(setup), workers
@@ -201,7 +194,7 @@ class WorkerPool:
                 _put(results, None, stop)
 
     def _start_worker(self) -> WorkerProcess:
-        return start_worker(self._module or WORKER_MODULE, self._setup)
+        return start_worker(self._module, self._setup)
 
 
 class _Chunks:

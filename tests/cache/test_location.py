@@ -20,7 +20,7 @@ from myxtts.cache.location import (
     with_prepared_language,
 )
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.worker import worker_setup
+from myxtts.cache.worker import open_workers
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import bundled_corpus
@@ -74,7 +74,7 @@ def probe(monkeypatch):
 
     def probe(folder):
         opened.clear()
-        with WorkerPool(worker_setup(tiny_config(), build_front_end("graphemes")), 1) as pool:
+        with open_workers(tiny_config(), build_front_end("graphemes"), 1) as pool:
             rates = probe_rates(read_corpus(tiny_config(), folder), folder / RATES_NAME, pool, ignore_progress)
         return rates, [path.rpartition("/")[2] for path in opened]
 

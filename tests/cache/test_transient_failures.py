@@ -69,7 +69,7 @@ def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, 
         "worker.hash_file = failing\n"
         "worker.main()\n"
     )
-    monkeypatch.setattr("myxtts.runtime.workers.WORKER_MODULE", "worker_on_a_bad_disk")
+    monkeypatch.setattr("myxtts.cache.worker.WORKER_MODULE", "worker_on_a_bad_disk")
     cache = prepare_cache(tiny_config(), tmp_path / "corpus")
     assert reasons(cache) == {"clip001": "missing"}
     assert "Input/output error" in cache.report.rejections[0].detail
