@@ -25,10 +25,9 @@ from myxtts.models.aligner import (
 from myxtts.models.decoder import TIME_CHANNELS, FlowDecoder
 from myxtts.models.layout import RowLayout, expand_with_blanks
 from myxtts.models.randomness import NoRandomness
-from myxtts.models.speaker_encoder import SpeakerEncoder
+from myxtts.models.speakers import SpeakerEncoder, draw_factors, source_bands, warped, warped_bands
 from myxtts.models.spec import ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
-from myxtts.models.virtual_speakers import draw_factors, source_bands, warped, warped_bands
 
 SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""

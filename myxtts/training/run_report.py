@@ -7,7 +7,7 @@ from pathlib import Path
 
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
-from myxtts.models.convolution import DESCRIPTIONS
+from myxtts.models.layers import DESCRIPTIONS
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.timers import StepSummary
