@@ -32,10 +32,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.machine import MachineSampler, usable_cores
 from myxtts.runtime.timers import StepClock
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import take_steps
 from myxtts.training.steps import METRICS
+from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voice_task import build_voice_task
 
 FILE_NAME = "tuning.json"

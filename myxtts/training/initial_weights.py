@@ -13,9 +13,9 @@ import numpy as np
 from myxtts.batches.gather import clip_quality
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.training.checkpoint import load_checkpoint
-from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.starting_config import Origin, locate_origin, read_origin
 from myxtts.training.state import TrainState
+from myxtts.training.training_corpus import TrainingCorpus, mel_statistics
 
 SYMBOL_TABLE = "text_encoder/embedding/embeddings"
 LANGUAGE_TABLE = "language_embedding/embeddings"

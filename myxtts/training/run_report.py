@@ -11,9 +11,9 @@ from myxtts.models.layers import DESCRIPTIONS
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.timers import StepSummary
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.optimization import OptimizationSettings
+from myxtts.training.training_corpus import TrainingCorpus
 
 STATIC_SHAPES_NOTE = "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization"
 
