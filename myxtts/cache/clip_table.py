@@ -179,11 +179,6 @@ class Cache(PreparedTable):
         return self.header["fingerprint"]
 
     @property
-    def validation_folder(self) -> str | None:
-        """The folder that the validation clips come from; None: they are held out of `data_folder`."""
-        return self.header["settings"]["validation_folder"]
-
-    @property
     def speaker_corpora(self) -> tuple[str, ...]:
         """The corpus of each speaker in a joint cache; empty if there is only one corpus."""
         return tuple(self.header["speaker_corpora"])

@@ -162,7 +162,6 @@ def test_license_and_attribution_are_kept_in_the_cache(corpus):
     assert cache.report.outcome.kept == CLIPS
     for each in (cache, open_cache(cache.folder)):
         assert (each.license, each.attribution, each.data_folder) == ("CC0", "By Anna.", corpus)
-        assert each.validation_folder is None
 
 
 def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):
