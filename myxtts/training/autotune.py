@@ -344,9 +344,8 @@ class _PeakSampler:
 def free_memory_bytes() -> int:
     """Of the first GPU that trains, or of the machine."""
     if _has_gpu():
-        sampler = MachineSampler()
-        gpus = sampler.sample().gpus
-        sampler.close()
+        with MachineSampler() as sampler:
+            gpus = sampler.sample().gpus
         if gpus:
             return gpus[0].memory_total_bytes - gpus[0].memory_used_bytes
     return psutil.virtual_memory().available
