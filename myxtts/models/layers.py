@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from myxtts.models.layout import RowLayout
+from myxtts.models.spec import NORM_EPSILON
 
 NATIVE = "native"
 """TensorFlow's convolution: oneDNN, cuDNN."""
@@ -138,7 +139,7 @@ class FrameNorm(keras.layers.Layer):
     Call with values (rows, size, channels); the result has the same shape.
     """
 
-    def __init__(self, epsilon: float = 1e-5, **kwargs):
+    def __init__(self, epsilon: float = NORM_EPSILON, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
 

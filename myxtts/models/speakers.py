@@ -23,9 +23,8 @@ from myxtts.audio.mel import (
     mel_to_hz,
 )
 from myxtts.models.layers import FrameNorm, MaskedConv1D
+from myxtts.models.spec import FRAMES_PER_STEP, SPEAKER_LAYERS
 
-FRAMES_PER_STEP = 4
-"""Neighboring frames are stacked, which takes a quarter of the computation. Chosen; not measured."""
 LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.18
 """About three semitones each way: beyond that, speech sounds like a child or a giant."""
 
@@ -41,7 +40,7 @@ class SpeakerEncoder(keras.layers.Layer):
         layers: number of convolutions.
     """
 
-    def __init__(self, channels: int, layers: int = 3, **kwargs):
+    def __init__(self, channels: int, layers: int = SPEAKER_LAYERS, **kwargs):
         super().__init__(**kwargs)
         self.channels = channels
         self.layers = layers

@@ -21,6 +21,19 @@ SIZES = {
     "big": {"text_channels": 448, "text_layers": 8, "text_heads": 8, "decoder_channels": 640, "decoder_layers": 12},
 }
 """Dimensions of each size; a value given in `ModelConfig` takes precedence. Chosen for 3, 10, 20 and 60 million parameters."""
+DURATION_LAYERS = 2
+"""Convolutions of the duration predictor, as in Glow-TTS (arXiv 2005.11129)."""
+SPEAKER_LAYERS = 3
+"""Convolutions of the speaker encoder. Chosen; not measured."""
+FRAMES_PER_STEP = 4
+"""Neighboring frames of a reference that the speaker encoder stacks, which takes a quarter of the computation. Chosen; not
+measured."""
+TIME_CHANNELS = 64
+"""Channels of the embedded flow time and of the condition of a clip. Chosen; not measured."""
+RECORDING_FEATURES = 3
+"""Missing bandwidth, noise, whether both are hidden."""
+NORM_EPSILON = 1e-5
+"""Added to the mean square in every norm. Chosen; not measured."""
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,18 @@ from myxtts.models.aligner import (
     path_matrix,
     path_of_durations,
 )
-from myxtts.models.decoder import TIME_CHANNELS, FlowDecoder
+from myxtts.models.decoder import FlowDecoder
 from myxtts.models.layout import RowLayout, expand_with_blanks
 from myxtts.models.randomness import NoRandomness
 from myxtts.models.speakers import SpeakerEncoder, draw_factors, source_bands, warped, warped_bands
-from myxtts.models.spec import ModelSpec
+from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
 
 SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
 HEADS_PREFIX = "heads_"
 """Names of weights that only training uses begin with it: they are in checkpoints, not in voices."""
-RECORDING_FEATURES = 3
-"""Missing bandwidth, noise, whether both are hidden."""
+
 LARGEST_LOG_DURATION = 7.0
 """About a thousand frames; a larger prediction is limited to this before it is summed."""
 

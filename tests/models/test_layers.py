@@ -8,6 +8,7 @@ from myxtts.models import decoder, layers, speakers, text_encoder
 from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
 from myxtts.models.layout import RowLayout
 from myxtts.models.randomness import NoRandomness
+from myxtts.models.spec import TIME_CHANNELS
 
 
 def row_layout():
@@ -23,7 +24,7 @@ def attention_arguments():
 
 
 def flow_arguments():
-    return {"condition": tf.ones((1, 2, decoder.TIME_CHANNELS)), **clip_arguments()}
+    return {"condition": tf.ones((1, 2, TIME_CHANNELS)), **clip_arguments()}
 
 
 LAYERS = {
