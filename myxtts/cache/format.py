@@ -36,8 +36,10 @@ from myxtts.audio.mel import MEL_VERSION, MelSpec
 from myxtts.errors import CacheError
 
 FORMAT_VERSION = 1
+"""Raised when an older version could not read what a newer one writes."""
 HEADER_NAME = "cache.json"
 COLUMN_ALIGNMENT_BYTES = 64
+"""A line of the processor's cache; every NumPy type may start there."""
 
 HOT_COLUMNS = {
     "frame_starts": np.dtype("<i8"),

@@ -36,6 +36,7 @@ RATES_NAME = "rates.npy"
 RATE = np.dtype([("key", "<u8"), ("samples", "<i8"), ("rate", "<i4")])
 """A probed file: hash of its path, size and time; samples per channel; Hz (0: not readable; never kept)."""
 PATHS_PER_REQUEST = 64
+"""Files probed per message to a worker. Chosen; not measured."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ DEEPEST_LEVEL = 8
 LONGEST_INTEGER = 100
 """Digits; Python itself refuses to print or parse integers of more than 4,300."""
 SHOWN_PROBLEMS = 20
+"""In one message; the rest is counted."""
 LONGEST_NAME = 80
 """Characters of an unknown name that are shown and compared with the known ones."""
 

@@ -25,6 +25,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLED_BYTES = 4096
+"""Of the beginning of a file, in which NUL bytes are counted."""
 _MANY_NULS = 0.3
 """Fraction of the high bytes from which NULs alone prove UTF-16; Latin text has nearly only these."""
 _FEWEST_NULS = 0.05
@@ -45,6 +46,7 @@ _CODE_PAGES = {
 _GUESSED = ("cp1252", "cp1256", "cp1251")
 """Tried where the code page of the language does not fit: each has a script of its own, so they cannot be confused."""
 _SAMPLED_LINES = 2000
+"""The first lines beyond ASCII, by which an encoding is judged. Chosen; not measured."""
 _DAMAGED = 0.1
 """Fraction of the lines beyond ASCII from which valid UTF-8 means: UTF-8 with damaged lines."""
 _PLAUSIBLE = 0.9

@@ -15,6 +15,7 @@ import tensorflow as tf
 from myxtts.models.stft import magnitude, stft
 
 LEAK = 0.1
+"""Slope of the leaky rectifier below 0, as in HiFi-GAN (arXiv 2010.05646)."""
 SPECTRUM_RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
 """n_fft and hop of each spectrum discriminator."""
 PERIODS = (2, 5, 11)

@@ -27,6 +27,7 @@ from myxtts.runtime.progress import ProgressCallback
 from myxtts.runtime.worker_process import MOST_REQUEST_BYTES, WorkerProcess, start_worker
 
 MOST_WAITING_RESULTS = 64
+"""Results in memory that the caller has not taken yet; workers wait beyond that. Chosen; not measured."""
 RETRIED_CRASH = {"transient": True}
 """Head of the result of a job whose worker died, for a pool that names none."""
 
