@@ -20,7 +20,7 @@ from myxtts.runtime.startup import removed_modules
 WINDOW = 2048
 """Samples of one spectrum: 12 to 23 Hz per bin at 24 to 48 kHz."""
 LOUD_QUANTILE = 0.95
-"""Each frequency is judged by its loudest frames: fricatives reach high, vowels do not."""
+"""Each frequency is judged by its loudest frames: fricatives reach high, vowels do not. Chosen; not measured."""
 SMOOTHED_BINS = 17
 """Neighboring bins whose levels are averaged: 200 to 400 Hz. Chosen; not measured."""
 BELOW_PEAK_DB = 50.0

@@ -95,7 +95,8 @@ class CropTable:
 
 
 WHOLE_FROM = 0.92
-"""A bandwidth above this fraction of the highest frequency counts as the whole band: resampling has a slope there."""
+"""A bandwidth above this fraction of the highest frequency counts as the whole band: resampling has a slope there. Chosen; not
+measured."""
 
 
 def whole_band(bandwidths: np.ndarray, mel: MelSpec) -> np.ndarray:

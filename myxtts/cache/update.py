@@ -46,7 +46,7 @@ from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
 SPARE_FRACTION = 0.05
-"""Added to the disk estimate for tokens, index and journal."""
+"""Added to the disk estimate for tokens, index and journal. Chosen; not measured."""
 
 
 def update_cache(

@@ -26,7 +26,7 @@ from myxtts.models.layers import FrameNorm, MaskedConv1D
 from myxtts.models.spec import FRAMES_PER_STEP, SPEAKER_LAYERS
 
 LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.18
-"""About three semitones each way: beyond that, speech sounds like a child or a giant."""
+"""About three semitones each way: beyond that, speech sounds like a child or a giant. Chosen; not measured."""
 
 
 @keras.saving.register_keras_serializable("myxtts")
