@@ -28,10 +28,12 @@ from benchmarks.librosa_mel import librosa_mel
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
-from myxtts.cache.format import Cache, CacheSettings
-from myxtts.cache.journal import clip_key, open_records
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import CacheSettings
+from myxtts.cache.journal import open_records
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.worker import worker_setup
+from myxtts.cache.records import clip_key
+from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
@@ -198,7 +200,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         "1"  # read by the other side's workers: as many processes as cores are enough for it, too
     )
     with (
-        WorkerPool(worker_setup(config, front_end), processes) as our_pool,
+        open_workers(config, front_end, processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,
     ):
         contenders = {"myxtts prepare": lambda: ours(our_pool), "librosa + soundfile": lambda: librosas(their_pool)}

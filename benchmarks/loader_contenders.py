@@ -16,7 +16,7 @@ from benchmarks.librosa_mel import librosa_mel
 from myxtts.batch import NO_CLIP
 from myxtts.batches.feed import Feed
 from myxtts.batches.plan import Plan
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 
 Take = Callable[[], float]

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from myxtts.batches.feed import open_feed
 from myxtts.batches.plan import build_plan
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.config.config import DataConfig
 
 

@@ -28,7 +28,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
 from benchmarks.harness import interleaved, print_table, ratio, write_json
-from myxtts.runtime.workers import child_environment, module_command
+from myxtts.runtime.worker_process import child_environment, module_command
 from myxtts.serving.encoders import PCM_RATE
 from myxtts.serving.wyoming import write_event
 from myxtts.synthesis.options import SpeechOptions

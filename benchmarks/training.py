@@ -252,7 +252,7 @@ def measure_long_run(folder: Path, steps: int) -> dict:
         "step_cv": summary.steps.step_cv,
         "step_std_over_mean": summary.steps.std_over_mean,
         "rss_growth": late / early - 1,
-        "logging_share": summary.logging_share,
+        "logging_share": summary.logging_fraction,
         "useful_frames_per_second": summary.useful_frames_per_second,
         "steps": steps,
         "step_seconds": summary.steps.mean_seconds,

@@ -17,9 +17,10 @@ from myxtts.errors import AudioError
 SILENT_PEAK = 1e-3
 """Clips whose loudest sample is below this (-60 dB of full scale) hold no speech."""
 BLOCK_SECONDS = 0.01
-"""Length of the blocks whose loudness is compared."""
+"""Length of the blocks whose loudness is compared. Chosen; not measured."""
 MARGIN_SECONDS = 0.03
-"""Kept around the loud part when silence is trimmed: soft consonants begin below the threshold."""
+"""Kept around the loud part when silence is trimmed: soft consonants begin below the threshold. Chosen; not
+measured."""
 SPOKEN_DB = 30.0
 """Blocks at most this far below the loudest one count as speech when the level is measured."""
 HIGHEST_PEAK = 0.99

@@ -20,7 +20,7 @@ import soxr
 
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.files import open_regular_file
+from myxtts.runtime.untrusted_files import open_regular_file
 
 FORMATS = {
     "wav": ("WAV", "PCM_16"),
@@ -31,6 +31,7 @@ FORMATS = {
 }
 """Format names → libsndfile's container and coding. `raw` is 16-bit little-endian samples without a header."""
 MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+"""Hz: the sample rates of MPEG-1, MPEG-2 and MPEG-2.5 Layer III."""
 MP3_HEADER_BYTES = 64
 """A Xing, Info or VBRI header begins within the first 36 bytes of the first frame."""
 OGG_HIGHEST_RATE = 192_000

@@ -30,6 +30,7 @@ WIDEBAND_FROM_HZ = 22_050
 WIDEBAND_RATE = 24_000
 """`sample_rate: auto` makes recordings at 22.05 kHz and above a voice at 24 kHz; lower rates stay as they are."""
 LONGEST_FRAME_MS = 16
+"""The hop of rates that `FRAMES` does not list: that of 16 and 24 kHz."""
 FRAMES = {8_000: (512, 128), 16_000: (1024, 256), 24_000: (1024, 384)}
 """Window and hop (samples) of the usual rates. At 24 kHz a window of 43 ms made better speech than one of 64 ms, and a hop of
 16 ms better than one of 12.5 ms at the same cost of training and vocoding (docs/data.md)."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.audio.mel import MelSpec
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.errors import CorpusError
 
 PREFETCHED = 4
@@ -111,7 +111,8 @@ class CropTable:
 
 
 WHOLE_FROM = 0.92
-"""A bandwidth above this fraction of the highest frequency counts as the whole band: resampling has a slope there."""
+"""A bandwidth above this fraction of the highest frequency counts as the whole band: resampling has a slope there. Chosen; not
+measured."""
 
 
 def whole_band(bandwidths: np.ndarray, mel: MelSpec) -> np.ndarray:

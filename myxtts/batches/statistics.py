@@ -22,9 +22,8 @@ from myxtts.batches.plan import (
     resolved_max_mel_frames,
     usable_clips,
 )
-from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.format import Cache
-from myxtts.cache.rejection_memory import read_rejection_memory
+from myxtts.cache.changes import read_rejection_memory
+from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, replacing
@@ -36,6 +35,7 @@ PERCENTILES = (50, 90, 95, 99)
 TEXT_CANDIDATES = (50, 100, 150, 200, 300, 400)
 MEL_CANDIDATES = (200, 400, 600, 800, 1000, 1200, 1600)
 BUCKET_COUNTS = (4, 8, 12)
+"""Reported: percentiles of the lengths, limits with what each would drop, plans with their padding."""
 PLANNED_CLIPS = 20_000
 """Plans of larger corpora are tried on a sample of this size: the fraction of padding hardly changes, the time does."""
 

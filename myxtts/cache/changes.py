@@ -1,19 +1,76 @@
-"""What has to be prepared: the clips of a corpus compared with the records that exist. Arrays in, arrays out; no files.
+"""What has to be prepared, and what was: the clips of a corpus compared with the records and rejections of the last run.
 
 A recording is unchanged if its size and time are those of the record. If only the time differs, the worker compares the content
 before it decodes, so that a copied or touched corpus costs reading, not preparing. A changed text costs no decoding.
+
+Why clips were rejected, and which characters had no symbol, is written with each generation of a cache (`notes-G.json`) and read
+only by `prepare`, `verify` and `stats`; opening a cache does not read it. Rejections hold for one version of libsndfile: a newer
+one may decode what the old one could not.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import soundfile
 
-from myxtts.cache.journal import RECORD, clip_key, text_hash
-from myxtts.cache.rejection_memory import RememberedRejection
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import canonical_json
+from myxtts.cache.records import RECORD, clip_key, text_hash
+from myxtts.cache.worker import (
+    Failure,
+)
 from myxtts.corpus.corpus import Corpus
+
+DECODER = f"libsndfile {soundfile.__libsndfile_version__}"
+
+
+@dataclass(frozen=True)
+class RememberedRejection:
+    """Why a clip was rejected, and the state of its recording and text at that time."""
+
+    reason: str
+    detail: str
+    source_bytes: int
+    source_mtime_ns: int
+    text_hash: int
+
+
+@dataclass(frozen=True)
+class RejectionMemory:
+    """By clip id."""
+
+    rejected: Mapping[str, RememberedRejection] = field(default_factory=dict)
+    unknown: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Characters of the phonemized text that have no symbol, with their counts."""
+
+    def unknown_symbols(self) -> dict[str, int]:
+        """Characters without a symbol, counted over all clips, most frequent first."""
+        total: Counter[str] = Counter()
+        for counts in self.unknown.values():
+            total.update(counts)
+        return dict(total.most_common())
+
+    def to_bytes(self) -> bytes:
+        """The content of the file; `read_rejection_memory` reads it back."""
+        rejected = {clip_id: dataclasses.astuple(each) for clip_id, each in self.rejected.items()}
+        return canonical_json({"decoder": DECODER, "set_aside": rejected, "unknown": self.unknown})
+
+
+def read_rejection_memory(cache: Cache) -> RejectionMemory:
+    """The memory of a cache; one that cannot be read only means that rejected clips are tried again."""
+    try:
+        content = json.loads((cache.folder / cache.header["notes_file"]).read_bytes())
+        remembered = content["set_aside"] if content["decoder"] == DECODER else {}
+        rejected = {clip_id: RememberedRejection(*values) for clip_id, values in remembered.items()}
+        return RejectionMemory(rejected, content["unknown"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return RejectionMemory()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,3 +152,28 @@ def _is_as_remembered(clips: ClipStates, clip: int, remembered: Mapping[str, Rem
         int(clips.source_mtimes_ns[clip]),
         int(clips.text_hashes[clip]),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateOutcome:
+    """Counts of clips: what they were before this run, and what it did."""
+
+    added: int
+    changed: int
+    retexted: int
+    removed: int
+    kept: int
+    recovered: int
+    memory: RejectionMemory
+    failed: Mapping[str, Failure]
+    """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
+
+
+def join_outcomes(outcomes: Sequence[UpdateOutcome]) -> UpdateOutcome:
+    """The counts of several corpora together."""
+    names = ("added", "changed", "retexted", "removed", "kept", "recovered")
+    rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
+    unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
+    failed = {name: one for each in outcomes for name, one in each.failed.items()}
+    counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
+    return UpdateOutcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)

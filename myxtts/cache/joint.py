@@ -17,13 +17,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from myxtts.cache.format import COLUMN_TYPES, Cache, open_cache, read_header
-from myxtts.cache.journal import record_checksum
+from myxtts.cache.clip_table import Cache, open_cache
+from myxtts.cache.format import COLUMN_TYPES, read_header
+from myxtts.cache.records import record_checksum
 from myxtts.cache.writer import publish, write_error
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import license_name
 from myxtts.errors import CacheError, CorpusError
-from myxtts.runtime.workers import Progress
+from myxtts.runtime.progress import ProgressCallback
 from myxtts.text.tokenizer import SymbolTable
 
 STAGE = "joining corpora"
@@ -32,7 +33,7 @@ PROGRESS_CLIPS = 500
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinedCorpus:
     """One of the corpora of a joint cache."""
 
     name: str
@@ -41,9 +42,9 @@ class Part:
 
 def join_caches(
     folder: Path,
-    parts: Sequence[Part],
+    parts: Sequence[JoinedCorpus],
     config: DataConfig,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None],
     with_sound: bool = False,
 ) -> Cache:
@@ -78,7 +79,7 @@ def join_caches(
     return open_cache(folder)
 
 
-def _kept_clips(part: Part, held_out_speakers: Sequence[str]) -> np.ndarray:
+def _kept_clips(part: JoinedCorpus, held_out_speakers: Sequence[str]) -> np.ndarray:
     """Indices of the clips of a part whose speaker is not held out."""
     names = [(speaker, f"{part.name}/{speaker}") for speaker in part.cache.speakers]
     is_held_out = np.array([not set(own).isdisjoint(held_out_speakers) for own in names], bool)
@@ -86,7 +87,7 @@ def _kept_clips(part: Part, held_out_speakers: Sequence[str]) -> np.ndarray:
 
 
 def _report_held_out(
-    parts: Sequence[Part], chosen: Sequence[np.ndarray], names: Sequence[str], announce: Callable[[str], None]
+    parts: Sequence[JoinedCorpus], chosen: Sequence[np.ndarray], names: Sequence[str], announce: Callable[[str], None]
 ) -> None:
     """Say which speakers are held out. A name that no corpus has is an error: its speaker would be trained on unnoticed."""
     known = {name for part in parts for speaker in part.cache.speakers for name in (speaker, f"{part.name}/{speaker}")}
@@ -119,7 +120,7 @@ class _Joined:
         return [self.cache.languages[one] for one in np.unique(self.cache.language_numbers[self.clips])]
 
 
-def _joined_names(parts: Sequence[Part], chosen: Sequence[np.ndarray]) -> list[_Joined]:
+def _joined_names(parts: Sequence[JoinedCorpus], chosen: Sequence[np.ndarray]) -> list[_Joined]:
     """The kept clips of every part; names that two parts share are prefixed with those of their corpora."""
     ids = [[part.cache.ids[clip] for clip in clips.tolist()] for part, clips in zip(parts, chosen, strict=True)]
     speakers = [
@@ -149,7 +150,7 @@ def _write(
     settings: Mapping[str, Any],
     config: DataConfig,
     before: Mapping[str, Any],
-    progress: Progress,
+    progress: ProgressCallback,
     with_sound: bool,
 ) -> None:
     """Copy the clips of all parts into new files, and publish them."""
@@ -238,7 +239,7 @@ NO_SOUND = {"samples_file": "", "pitch_file": "", "samples": 0, "pitches": 0}
 class _Reporter:
     """Reports every `PROGRESS_CLIPS` clips."""
 
-    progress: Progress
+    progress: ProgressCallback
     total: int
     done: int = 0
 

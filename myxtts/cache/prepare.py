@@ -14,19 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.pitch import load_pyworld
-from myxtts.cache.format import Cache, fingerprint_of
-from myxtts.cache.joint import Part, join_caches
-from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache
-from myxtts.cache.prepared_language import with_prepared_language
-from myxtts.cache.update import Outcome, join_outcomes, unchanged_cache, update_cache
-from myxtts.cache.worker import worker_count, worker_setup
-from myxtts.cache.writer import cache_lock, ignore_line, ignore_progress
+from myxtts.audio.measurements import load_pyworld
+from myxtts.cache.changes import UpdateOutcome, join_outcomes
+from myxtts.cache.clip_table import Cache
+from myxtts.cache.format import fingerprint_of
+from myxtts.cache.joint import JoinedCorpus, join_caches
+from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
+from myxtts.cache.update import unchanged_cache, update_cache
+from myxtts.cache.worker import open_workers
+from myxtts.cache.writer import cache_lock
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
 from myxtts.errors import ConfigError, CorpusError
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
 from myxtts.text.phonemes import INSTALL_LINE
 from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices, resolve_kind
 
@@ -38,7 +39,7 @@ class PrepareReport:
     """What a run of `prepare_cache` found and did; the clips themselves are in the cache."""
 
     data_folder: Path
-    outcome: Outcome
+    outcome: UpdateOutcome
     """How many clips were added, changed, removed, kept."""
     rejections: tuple[Rejection, ...]
     """Clips whose metadata, recording or text cannot be used. Clips that are too long for a plan are not among them."""
@@ -55,7 +56,7 @@ def prepare_cache(
     data: DataConfig,
     folder: str | Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     announce: Callable[[str], None] | None = None,
     workers: int | None = None,
     retry: bool = False,
@@ -110,7 +111,7 @@ def part_configs(data: DataConfig) -> dict[str, DataConfig]:
 class _Run:
     """The arguments of `prepare_cache` that every part of it needs."""
 
-    progress: Progress
+    progress: ProgressCallback
     announce: Callable[[str], None]
     workers: int | None
     retry: bool
@@ -130,7 +131,7 @@ class JointLocation:
 
 def locate_joint_cache(
     data: DataConfig,
-    progress: Progress = ignore_progress,
+    progress: ProgressCallback = ignore_progress,
     announce: Callable[[str], None] = ignore_line,
     workers: int | None = None,
 ) -> JointLocation:
@@ -146,7 +147,7 @@ def locate_joint_cache(
     corpora = {name: read_corpus(part) for name, part in configs.items()}
 
     def located() -> dict[str, CacheLocation]:
-        with WorkerPool(worker_setup(data, front_end), worker_count(data, workers)) as pool:
+        with open_workers(data, front_end, workers) as pool:
             return {
                 name: locate_cache(configs[name], corpora[name], front_end, pool, progress, announce)
                 for name in configs
@@ -169,7 +170,7 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
     prepared = []
     for name, part in location.parts.items():
         cache = _prepare_one(location.configs[name], None, part.front_end, run)
-        prepared.append(Part(name, cache))
+        prepared.append(JoinedCorpus(name, cache))
         run.announce(
             f"Corpus {name}: {cache.num_clips} clips, {cache.speech_seconds / 60:.1f} minutes, "
             f"{', '.join(cache.languages)}, {len(cache.speakers)} speakers"
@@ -203,7 +204,7 @@ def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEn
     if shared is not None and (found := unchanged_cache(shared, with_sound)) is not None:
         cache, outcome = found
         return _with_report(cache, shared, outcome, _rejections(shared, outcome), started)
-    with WorkerPool(worker_setup(data, front_end), worker_count(data, run.workers)) as pool:
+    with open_workers(data, front_end, run.workers) as pool:
         location = locate_cache(data, corpus, front_end, pool, progress, announce)
         with cache_lock(location.folder, announce):
             cache, outcome = update_cache(data, location, pool, progress, announce, retry, with_sound)
@@ -218,7 +219,7 @@ def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEn
 
 
 def _with_report(
-    cache: Cache, location: CacheLocation, outcome: Outcome, rejections: tuple[Rejection, ...], started: float
+    cache: Cache, location: CacheLocation, outcome: UpdateOutcome, rejections: tuple[Rejection, ...], started: float
 ) -> Cache:
     """The cache with its report, and with the corpus as it is now: a moved one, or one whose cache has no license yet."""
     corpus = location.corpus
@@ -236,7 +237,7 @@ def _with_report(
     )
 
 
-def _rejections(location: CacheLocation, outcome: Outcome) -> tuple[Rejection, ...]:
+def _rejections(location: CacheLocation, outcome: UpdateOutcome) -> tuple[Rejection, ...]:
     """Clips that cannot be used because of their metadata, recording or text, in the order of the metadata."""
     reasons = {**outcome.memory.rejected, **outcome.failed}
     found = [

@@ -18,15 +18,20 @@ from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
-from myxtts.cache.probing import most_frequent_rate
-from myxtts.cache.worker import worker_count, worker_setup
-from myxtts.cache.writer import ignore_progress
+from myxtts.cache.location import most_frequent_rate
+from myxtts.cache.worker import (
+    NOTHING_TO_SPEAK,
+    Failure,
+    more_tokens_than_frames,
+    open_workers,
+    phonemize_texts,
+)
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import Corpus, read_corpus
 from myxtts.corpus.utterance import Rejection, Utterance, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback, ignore_progress
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer, build_front_end, letters_notices
 
 LISTED_FILES = 10
@@ -95,7 +100,7 @@ class RecordingTable(ClipTable):
 def open_recordings(
     config: DataConfig,
     folder: str | Path | None = None,
-    progress: Progress = ignore_progress,
+    progress: ProgressCallback = ignore_progress,
     workers: int | None = None,
 ) -> RecordingTable:
     """The table of the corpus in `folder` (default: `config.train_data`, then the bundled prompts).
@@ -108,7 +113,7 @@ def open_recordings(
     _refuse_undecodable([one for one in source.utterances if not _is_decodable(one.path, sample_rate)], sample_rate)
     mel = MelSpec.from_config(config, sample_rate)
     front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
-    with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+    with open_workers(config, front_end, workers) as pool:
         texts = phonemize_texts(source.utterances, range(len(source.utterances)), pool, progress)
         failures = dict(texts.failures)
         frames = _frame_counts(source, sample_rate, failures, pool, progress)
@@ -160,7 +165,7 @@ def open_recordings(
 
 
 def _frame_counts(
-    source: Corpus, sample_rate: int, failures: dict[int, Failure], pool: WorkerPool, progress: Progress
+    source: Corpus, sample_rate: int, failures: dict[int, Failure], pool: WorkerPool, progress: ProgressCallback
 ) -> np.ndarray:
     """int32 (utterances,): frames of each clip; recordings that cannot be used have 0 and are added to `failures`."""
     frames = np.zeros(len(source.utterances), np.int32)

@@ -11,61 +11,53 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from myxtts.cache.changes import Changes, ClipStates, clip_states, find_changes
-from myxtts.cache.clip_texts import NOTHING_TO_SPEAK, Failure, more_tokens_than_frames, phonemize_texts
-from myxtts.cache.format import HEADER_NAME, Cache, open_cache
-from myxtts.cache.journal import AUDIO_FIELDS, RecordWriter, Sound, cache_records, open_records, record_columns
-from myxtts.cache.location import CacheLocation
-from myxtts.cache.prepared_language import language_notices
-from myxtts.cache.rejection_memory import RejectionMemory, RememberedRejection, read_rejection_memory
+from myxtts.cache.changes import (
+    Changes,
+    ClipStates,
+    RejectionMemory,
+    RememberedRejection,
+    UpdateOutcome,
+    clip_states,
+    find_changes,
+    read_rejection_memory,
+)
+from myxtts.cache.clip_table import Cache, open_cache
+from myxtts.cache.format import HEADER_NAME
+from myxtts.cache.journal import RecordWriter, open_records
+from myxtts.cache.location import CacheLocation, language_notices
+from myxtts.cache.records import AUDIO_FIELDS, cache_records, record_columns
+from myxtts.cache.worker import (
+    NOTHING_TO_SPEAK,
+    Failure,
+    PreparedAudio,
+    more_tokens_than_frames,
+    phonemize_texts,
+    prepared_audio,
+)
 from myxtts.cache.writer import compact, is_worth_compacting, publish
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, Tokenizer
 
 SPARE_FRACTION = 0.05
-"""Added to the disk estimate for tokens, index and journal."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """Counts of clips: what they were before this run, and what it did."""
-
-    added: int
-    changed: int
-    retexted: int
-    removed: int
-    kept: int
-    recovered: int
-    memory: RejectionMemory
-    failed: Mapping[str, Failure]
-    """Clips that failed for a reason that does not follow from the clip: the next run tries them again."""
-
-
-def join_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
-    """The counts of several corpora together."""
-    names = ("added", "changed", "retexted", "removed", "kept", "recovered")
-    rejected = {name: one for each in outcomes for name, one in each.memory.rejected.items()}
-    unknown = {name: one for each in outcomes for name, one in each.memory.unknown.items()}
-    failed = {name: one for each in outcomes for name, one in each.failed.items()}
-    counts = {name: sum(getattr(each, name) for each in outcomes) for name in names}
-    return Outcome(**counts, memory=RejectionMemory(rejected, unknown), failed=failed)
+"""Added to the disk estimate for tokens, index and journal. Chosen; not measured."""
 
 
 def update_cache(
     config: DataConfig,
     location: CacheLocation,
     pool: WorkerPool,
-    progress: Progress,
+    progress: ProgressCallback,
     announce: Callable[[str], None],
     retry: bool = False,
     with_sound: bool = False,
-) -> tuple[Cache | None, Outcome]:
+) -> tuple[Cache | None, UpdateOutcome]:
     """Prepare what is missing, publish, and open the cache (None: not one clip can be used). The caller holds the lock.
 
     `retry`: try clips again that an earlier run rejected. `with_sound`: samples and pitch belong to a prepared clip.
@@ -93,7 +85,7 @@ def update_cache(
     return open_cache(location.folder, location.settings.fingerprint), outcome
 
 
-def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[Cache, Outcome] | None:
+def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[Cache, UpdateOutcome] | None:
     """The published cache if `update_cache` would have nothing to do; otherwise None. Nothing is written: no lock is needed."""
     try:
         base = _open_base(location)
@@ -114,7 +106,7 @@ def unchanged_cache(location: CacheLocation, with_sound: bool = False) -> tuple[
         return None
     if not np.array_equal(base.is_validation, corpus.is_validation[clips]):
         return None
-    return base, Outcome(0, 0, 0, 0, kept=len(clips), recovered=0, memory=memory, failed={})
+    return base, UpdateOutcome(0, 0, 0, 0, kept=len(clips), recovered=0, memory=memory, failed={})
 
 
 def _open_base(location: CacheLocation) -> Cache | None:
@@ -132,7 +124,7 @@ class _Update:
         config: DataConfig,
         location: CacheLocation,
         pool: WorkerPool,
-        progress: Progress,
+        progress: ProgressCallback,
         announce: Callable[[str], None],
         base: Cache | None,
         base_keys: np.ndarray,
@@ -159,7 +151,7 @@ class _Update:
         elif base is not None:
             self.symbols = base.symbols
 
-    def prepare_clips(self) -> Outcome:
+    def prepare_clips(self) -> UpdateOutcome:
         """Make the symbols and frames that are missing."""
         changes, is_wanted = self.changes, ~self.changes.is_rejected
         needs_text = is_wanted & ~changes.has_same_text
@@ -187,7 +179,7 @@ class _Update:
             "kept": self.is_ready & was_there & ~needs_text & ~is_changed & ~is_recovered,
             "recovered": is_recovered,
         }
-        return Outcome(
+        return UpdateOutcome(
             **{name: int(flags.sum()) for name, flags in counted.items()},
             removed=len(self.base_keys) - int((self.is_ready & was_there).sum()),
             memory=self.memory,
@@ -261,7 +253,7 @@ class _Update:
             if is_same:
                 same.append(clip)
             if "frames" in head:
-                audio = _audio(head, payload, self.settings.mel.n_mels, self.with_sound)
+                audio = prepared_audio(head, payload, self.settings.mel.n_mels, self.with_sound)
             elif clip not in tokens:  # only the time of the file changed
                 self.records["source_mtime_ns"][clip] = self.clips.source_mtimes_ns[clip]
                 self.is_ready[clip] = True
@@ -278,7 +270,7 @@ class _Update:
     def _append(
         self,
         clip: int,
-        audio: _Audio | None,
+        audio: PreparedAudio | None,
         tokens: Sequence[int] | None,
         source_hash: bytes,
         has_frames: bool = True,
@@ -378,25 +370,6 @@ class _Update:
         texts = [one.text for one in utterances]
         publish(self.location.folder, self.settings.to_dict(), columns, ids, texts, tables, self.memory.to_bytes())
         return True
-
-
-class _Audio(NamedTuple):
-    """What a worker made of a recording."""
-
-    frames: np.ndarray
-    bandwidth: float
-    snr: float
-    sound: Sound | None
-
-
-def _audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> _Audio:
-    """The parts of a worker's result, as `myxtts.cache.worker` describes them."""
-    frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
-    sound = None
-    if with_sound:
-        samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
-        sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
-    return _Audio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def _grown_table(known: Sequence[str], names: Sequence[str]) -> dict[str, int]:

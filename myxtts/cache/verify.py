@@ -17,29 +17,28 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.cache.changes import read_rejection_memory
+from myxtts.cache.clip_table import Cache, load_cache
 from myxtts.cache.format import (
     HEADER_NAME,
-    Cache,
     HeaderError,
     column_offsets,
-    load_cache,
     map_bytes,
     read_header,
     read_unchecked_header,
     sound_files,
 )
-from myxtts.cache.journal import Sound, read_journal, record_checksum
-from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache
+from myxtts.cache.journal import read_journal
+from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.prepare import PrepareReport, locate_joint_cache, prepare_cache
-from myxtts.cache.prepared_language import with_prepared_language
-from myxtts.cache.rejection_memory import read_rejection_memory
-from myxtts.cache.worker import worker_count, worker_setup
-from myxtts.cache.writer import JOURNAL_NAME, cache_lock, ignore_line, ignore_progress, publish, unnamed_files
+from myxtts.cache.records import Sound, record_checksum
+from myxtts.cache.worker import open_workers
+from myxtts.cache.writer import JOURNAL_NAME, cache_lock, publish, unnamed_files
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.corpus.corpus import read_corpus
 from myxtts.errors import CacheError
-from myxtts.runtime.workers import Progress, WorkerPool
+from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
 from myxtts.text.tokenizer import build_front_end
 
 HEADER_DAMAGED = "damaged header"
@@ -94,7 +93,7 @@ class VerifyReport:
 def find_cache(
     config: DataConfig,
     data_folder: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     workers: int | None = None,
     announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
@@ -104,7 +103,7 @@ def find_cache(
     corpus = read_corpus(config, data_folder)
     shared = locate_shared_cache(config, corpus, front_end)
     try:
-        with WorkerPool(worker_setup(config, front_end), worker_count(config, workers)) as pool:
+        with open_workers(config, front_end, workers) as pool:
             location = locate_cache(config, corpus, front_end, pool, progress or ignore_progress, announce)
     except CacheError:  # this user has no folder for caches
         if shared is None:
@@ -120,7 +119,7 @@ def verify_and_fix_cache(
     config: DataConfig | None = None,
     data_folder: str | Path | None = None,
     expected_settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     workers: int | None = None,
     announce: Callable[[str], None] = ignore_line,
 ) -> VerifyReport:
@@ -167,7 +166,7 @@ def verify_joint_cache(
     config: DataConfig,
     fix: bool = False,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     workers: int | None = None,
     announce: Callable[[str], None] = ignore_line,
 ) -> list[VerifyReport]:
@@ -215,7 +214,7 @@ def unfinished_clips(folder: Path) -> int | None:
 
 
 def find_problems(
-    folder: Path, expected_settings: Mapping[str, Any] | None = None, progress: Progress = ignore_progress
+    folder: Path, expected_settings: Mapping[str, Any] | None = None, progress: ProgressCallback = ignore_progress
 ) -> tuple[list[Problem], Cache | None]:
     """Everything that is wrong, and the cache itself if its index can be trusted. Nothing is changed."""
     try:
@@ -288,7 +287,7 @@ def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]
     return problems
 
 
-def _problems_of_records(cache: Cache, progress: Progress) -> list[Problem]:
+def _problems_of_records(cache: Cache, progress: ProgressCallback) -> list[Problem]:
     """Records that are not what was written: those beyond the end of a file, and those that do not match their checksum."""
     all_frames = _available(cache.frames_path, "<f4", cache.mel.n_mels)
     all_tokens = _available(cache.tokens_path, "<i4", 1)[:, 0]

@@ -1,14 +1,15 @@
-"""A worker process of `prepare`: JSON lines on standard input, results on standard output (`myxtts.runtime.workers`).
+"""The worker processes of `prepare`: their jobs, and what the caller makes of the results.
 
-The first line is the setup: the data configuration and the front end. Kinds of jobs:
+A worker runs this module (`myxtts.runtime.workers`): JSON lines on standard input, results on standard output. The first line
+is the setup: the data configuration and the front end. Kinds of jobs:
     probe   a path → samples and rate of the file
     audio   a path, a sample rate, the hash of a recording that is already prepared (or null) and whether its sound is wanted →
             the hash of the file's content and, unless it is that hash, `frames`, `bandwidth` (Hz), `snr` (dB) and `samples`;
             payload: log-mel, float32 (frames, n_mels); with the sound then samples, int16, and pitch, float32 (frames,)
     length  a path and a sample rate → frames of its log-mel
     text    a language and texts → the symbols of each text
-An unusable clip has the result `rejected` (the reason) and `detail`. If the cause is not the clip (the disk, the memory, a
-phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
+An unusable clip has the result `rejected` (the reason) and `detail`, a `Failure` for the caller. If the cause is not the clip
+(the disk, the memory, a phonemizer that cannot start), `transient` is set as well, and the pool tries it once more.
 """
 
 from __future__ import annotations
@@ -16,26 +17,37 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio
+from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
-from myxtts.audio.pitch import track_pitch
-from myxtts.audio.recording_quality import estimate_bandwidth, estimate_snr
+from myxtts.cache.records import Sound
 from myxtts.config.config import DataConfig
-from myxtts.corpus.utterance import UNSPEAKABLE
+from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
-from myxtts.runtime.files import open_regular_file
 from myxtts.runtime.machine import usable_cores
-from myxtts.runtime.workers import serve_jobs
+from myxtts.runtime.progress import ProgressCallback
+from myxtts.runtime.untrusted_files import open_regular_file
+from myxtts.runtime.worker_process import serve_jobs
+from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import FrontEnd
 
+WORKER_MODULE = "myxtts.cache.worker"
+"""What each process runs: this module."""
+CRASHED = {
+    "rejected": "decoder crashed",
+    "detail": "the process that read this clip died (a crash, or killed for lack of memory)",
+    "transient": True,
+}
+"""Head of the result of a job whose worker died."""
 PHONEMIZER_FAILED = "phonemizer failed"
 UNFORESEEN = (ValueError, ArithmeticError, LookupError, TypeError, RuntimeError)
 """Errors of decoders that no check foresaw: the clip is rejected and reported, and the others are prepared."""
@@ -48,9 +60,17 @@ LARGEST_SAMPLE = 32767.0
 """The int16 of a sample of 1."""
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
+TEXTS_PER_JOB = 64
+"""Of one language, phonemized together. Chosen; not measured."""
 
 Result = tuple[dict[str, Any], Any]
 """Head and payload (bytes-like)."""
+
+
+def open_workers(config: DataConfig, front_end: FrontEnd, workers: int | None = None) -> WorkerPool:
+    """The workers of a configuration, to be closed by `with`; processes are started when they are first needed."""
+    setup, count = worker_setup(config, front_end), worker_count(config, workers)
+    return WorkerPool(setup, count, module=WORKER_MODULE, crash_result=CRASHED)
 
 
 def worker_setup(config: DataConfig, front_end: FrontEnd) -> dict[str, Any]:
@@ -63,6 +83,109 @@ def worker_count(config: DataConfig, workers: int | None = None) -> int:
     if workers is not None:
         return workers
     return config.num_workers if config.num_workers != "auto" else usable_cores()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a worker could not make a clip's symbols or frames."""
+
+    reason: str
+    detail: str
+    is_transient: bool = False
+    """It does not follow from the clip (the disk, the memory): the next run tries again."""
+
+    @classmethod
+    def from_head(cls, head: Mapping[str, Any]) -> Failure:
+        """Of a worker's result that has `rejected`."""
+        return cls(head["rejected"], head["detail"], "transient" in head)
+
+
+NOTHING_TO_SPEAK = Failure("empty text", "nothing in the text can be spoken")
+
+
+@dataclass(frozen=True)
+class ClipTexts:
+    """By index of the utterance."""
+
+    symbols: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+
+def phonemize_texts(
+    utterances: Sequence[Utterance], clips: Sequence[int], pool: WorkerPool, progress: ProgressCallback
+) -> ClipTexts:
+    """Symbols of the texts of the utterances at these indices. A phonemizer that cannot start raises a `TextError`."""
+    by_language: dict[str, list[int]] = {}
+    for clip in clips:
+        by_language.setdefault(utterances[clip].language, []).append(clip)
+    groups = [
+        members[start : start + TEXTS_PER_JOB]
+        for members in by_language.values()
+        for start in range(0, len(members), TEXTS_PER_JOB)
+    ]
+    found = ClipTexts()
+    crashed = _phonemize_groups(utterances, groups, found, pool, progress)
+    # one text crashed the worker of its whole group: one by one, only that text is rejected
+    alone = [[clip] for group, _ in crashed for clip in group]
+    for (clip,), failure in _phonemize_groups(utterances, alone, found, pool, progress):
+        found.failures[clip] = failure
+    for failure in found.failures.values():
+        if failure.reason == PHONEMIZER_FAILED:
+            raise TextError(failure.detail)
+    return found
+
+
+def more_tokens_than_frames(num_tokens: int, num_frames: int) -> Failure | None:
+    """The failure of a clip that is too short for its text: each token, and the blanks between them, need one frame each."""
+    needed = 2 * num_tokens + 1
+    if needed <= num_frames:
+        return None
+    detail = f"{num_tokens} symbols with blanks need {needed} frames, the recording has {num_frames}"
+    return Failure("more tokens than frames", detail)
+
+
+def _phonemize_groups(
+    utterances: Sequence[Utterance],
+    groups: list[list[int]],
+    found: ClipTexts,
+    pool: WorkerPool,
+    progress: ProgressCallback,
+) -> list[tuple[list[int], Failure]]:
+    """Put the results of each group (of one language) into `found`; groups that failed as a whole are returned."""
+    jobs = [
+        {"language": utterances[members[0]].language, "texts": [utterances[clip].text for clip in members]}
+        for members in groups
+    ]
+    failed = []
+    for job, head, _ in pool.run("text", jobs, 1, "phonemizing texts", progress):
+        if "rejected" in head:
+            failed.append((groups[job], Failure.from_head(head)))
+            continue
+        for clip, result in zip(groups[job], head["texts"], strict=True):
+            if "rejected" in result:
+                found.failures[clip] = Failure.from_head(result)
+            else:
+                found.symbols[clip] = result["symbols"]
+    return failed
+
+
+class PreparedAudio(NamedTuple):
+    """What a worker made of a recording."""
+
+    frames: np.ndarray
+    bandwidth: float
+    snr: float
+    sound: Sound | None
+
+
+def prepared_audio(head: Mapping[str, Any], payload: Any, n_mels: int, with_sound: bool) -> PreparedAudio:
+    """The parts of the result of an `audio` job."""
+    frames = np.frombuffer(payload, "<f4", head["frames"] * n_mels).reshape(-1, n_mels)
+    sound = None
+    if with_sound:
+        samples = np.frombuffer(payload, "<i2", head["samples"], frames.nbytes)
+        sound = Sound(samples, np.frombuffer(payload, "<f4", head["frames"], frames.nbytes + samples.nbytes))
+    return PreparedAudio(frames, head["bandwidth"], head["snr"], sound)
 
 
 def hash_file(path: str | Path) -> str:

@@ -30,6 +30,7 @@ from myxtts.cache.format import (
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import TEMPORARY_SUFFIX, is_full, write_atomically
 from myxtts.runtime.locks import FolderLock
+from myxtts.runtime.progress import ignore_line
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
@@ -37,14 +38,6 @@ DEAD_FRACTION = 0.25
 """Of the rows; below it, dead space is left in the files. Chosen, not measured."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP)
 """Errors that another folder fixes, and another attempt does not."""
-
-
-def ignore_line(line: str) -> None:
-    """For callers that print nothing."""
-
-
-def ignore_progress(stage: str, done: int, total: int) -> None:
-    """For callers that show no progress."""
 
 
 @contextlib.contextmanager
@@ -103,7 +96,7 @@ def publish(
         columns: those of `HOT_COLUMNS` and `COLD_COLUMNS` except id_ends and text_ends; `ADDED_COLUMNS` may be missing.
         tables: the header's other fields: symbols, speakers, languages, generation, frames_file, tokens_file, rows, tokens,
             samples_file, pitch_file, samples, pitches, data_folder, license, attribution, config.
-        memory: the content of `myxtts.cache.rejection_memory.RejectionMemory`.
+        memory: the content of `myxtts.cache.changes.RejectionMemory`.
     """
     generation = tables["generation"]
     id_bytes, text_bytes = ([value.encode("utf-8") for value in values] for values in (ids, texts))

@@ -217,7 +217,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def _print_verified(report: VerifyReport) -> int:
     """Print what was found and repaired; returns the exit code."""
-    from myxtts.cache.format import open_cache
+    from myxtts.cache.clip_table import open_cache
 
     for problem in report.problems:
         print_line(f"{problem.kind}: {problem.file}: {problem.detail}")

@@ -184,7 +184,7 @@ class ModelConfig:
     decoder_dropout: Fraction = 0.0
     """Fraction of the decoder's channels dropped in training, each for a whole clip."""
     condition_dropout: Fraction = 0.1
-    """Fraction of clips whose speaker and language are hidden in training, so that both are optional and can be guided."""
+    """Fraction of clips whose speaker, language or recording is hidden in training, so that each is optional."""
     recording_condition: bool = False
     """Give the decoder the bandwidth and the noise of each recording; a voice then speaks as from a wide and clean one. For
     corpora of mixed quality."""
@@ -195,10 +195,10 @@ class ModelConfig:
     """Fraction of clips whose pitch and formants are shifted in training, with those of their reference, as if another speaker
     said them."""
     speaker_loss: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Weight of a classifier that tells the speakers of the corpus by the speaker vector. 0: none."""
+    """Weight of a classifier that recognizes the speakers of the corpus by the speaker vector. 0: none."""
     language_adversary: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Weight of a classifier that tells the language by the speaker vector, with its gradient reversed, so that the vector says
-    nothing about it. 0: none."""
+    """Weight of a classifier that recognizes the language by the speaker vector, with its gradient reversed, so that the vector
+    says nothing about it. 0: none."""
     distill_steps: Annotated[int, Field(ge=1, le=10)] | None = None
     """Train only the decoder, to reach in this many steps what the voice of init_from reaches in five times as many; the voice
     then takes that many steps (docs/training.md). Null: no distillation."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from myxtts.config.config import SECTIONS, CorpusConfig, XTTSConfig, contradictions
 from myxtts.errors import ConfigError
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 
 LARGEST_FILE_BYTES = 1 << 20
 """configs/config.yaml, with every field and its description, has 20 kB."""
@@ -26,6 +26,7 @@ DEEPEST_LEVEL = 8
 LONGEST_INTEGER = 100
 """Digits; Python itself refuses to print or parse integers of more than 4,300."""
 SHOWN_PROBLEMS = 20
+"""In one message; the rest is counted."""
 LONGEST_NAME = 80
 """Characters of an unknown name that are shown and compared with the known ones."""
 

@@ -25,10 +25,13 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLED_BYTES = 4096
+"""Of the beginning of a file, in which NUL bytes are counted."""
 _MANY_NULS = 0.3
-"""Fraction of the high bytes from which NULs alone prove UTF-16; Latin text has nearly only these."""
+"""Fraction of the high bytes from which NULs alone prove UTF-16; Latin text has nearly only these. Chosen; not
+measured."""
 _FEWEST_NULS = 0.05
-"""Fraction in alphabets such as Arabic, where only spaces, digits and line ends have a NUL byte."""
+"""Fraction in alphabets such as Arabic, where only spaces, digits and line ends have a NUL byte. Chosen; not
+measured."""
 _LAST_ALPHABET = 0x20
 """High byte up to which Unicode has its alphabets and punctuation; ASCII letters, misread as high bytes, are above it."""
 _CODE_PAGES = {
@@ -45,10 +48,11 @@ _CODE_PAGES = {
 _GUESSED = ("cp1252", "cp1256", "cp1251")
 """Tried where the code page of the language does not fit: each has a script of its own, so they cannot be confused."""
 _SAMPLED_LINES = 2000
+"""The first lines beyond ASCII, by which an encoding is judged. Chosen; not measured."""
 _DAMAGED = 0.1
-"""Fraction of the lines beyond ASCII from which valid UTF-8 means: UTF-8 with damaged lines."""
+"""Fraction of the lines beyond ASCII from which valid UTF-8 means: UTF-8 with damaged lines. Chosen; not measured."""
 _PLAUSIBLE = 0.9
-"""Fraction of the words that must look like words."""
+"""Fraction of the words that must look like words. Chosen; not measured."""
 _FEWEST_WORDS = 3
 """Words beyond ASCII from which a code page is guessed that is not the one of the language."""
 _WORD = re.compile(r"[^\W\d_]+")

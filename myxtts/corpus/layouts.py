@@ -18,7 +18,7 @@ from myxtts.corpus.metadata import SINGLE_SPEAKER, ClipRow, Metadata, read_metad
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 
 METADATA_TYPES = (".csv", ".tsv", ".txt", ".jsonl", ".json")
 EVERYTHING = ("metadata",)
@@ -32,6 +32,7 @@ OTHER_EVALUATION = (
 """Names without extension; the second kind counts only where no other layout is recognized."""
 OUR_TABLES = frozenset({"rejected.csv"})
 SHOWN_FOLDERS = 3
+"""In a message; the rest is counted."""
 LARGEST_TEXT_BYTES = 1 << 20
 """Of the .txt file of one clip."""
 

@@ -32,6 +32,7 @@ Split = Literal["train", "validation", "all"]
 LICENSE_NAMES = ("license", "licence", "copying", "copyright")
 ATTRIBUTION_NAMES = ("attribution", "credits")
 LARGEST_LICENSE_BYTES = 100_000
+"""Of a license or attribution file; the GPL has 35,000."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, FolderIndex
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.console import printable
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 
 SINGLE_SPEAKER = "speaker"
 """Speaker of a corpus that names none."""
@@ -42,8 +42,10 @@ COLUMN_NAMES = {
 ABSENT = 1 << 30
 """Position of a column that a file does not have."""
 _SAMPLED_LINES = 200
+"""Of the beginning of a file, by which its separator is judged. Chosen; not measured."""
 _SHOWN_LINES = 3
 _SHOWN_CHARACTERS = 100
+"""Of a file without usable clips, and of each of its lines, in a message."""
 
 
 class ClipRow(NamedTuple):

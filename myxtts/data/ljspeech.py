@@ -17,14 +17,13 @@ import numpy as np
 from myxtts.batch import Batch
 from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
 from myxtts.batches.statistics import Subset, get_statistics, subset_clips
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache
-from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig
 from myxtts.errors import ConfigError, CorpusError
-from myxtts.runtime.workers import Progress
+from myxtts.runtime.progress import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +39,7 @@ class LJSpeechDataset:
         data_path: str | Path | None = None,
         config: DataConfig | None = None,
         subset: Subset = "train",
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ):
         """
         Args:

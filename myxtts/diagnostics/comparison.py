@@ -21,8 +21,8 @@ from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import write_wav_corpus
 from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
-from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.training_corpus import TrainingCorpus, open_corpus
 
 ROUNDS = 3
 CLIPS = 200

@@ -24,8 +24,8 @@ import numpy as np
 
 from myxtts.audio.clips import condition, level_loudness
 from myxtts.audio.files import resample
+from myxtts.audio.measurements import track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.audio.pitch import track_pitch
 from myxtts.evaluation.metrics import Ratio, check_packages
 from myxtts.runtime.startup import removed_modules
 

@@ -20,7 +20,7 @@ import soundfile
 from myxtts.audio.clips import SILENT_PEAK
 from myxtts.evaluation.clip_metrics import comparable_clip
 from myxtts.runtime.machine import usable_cores
-from myxtts.runtime.workers import Job, serve_jobs
+from myxtts.runtime.worker_process import Job, serve_jobs
 
 RATE = 16000
 PADDING_SECONDS = 0.1

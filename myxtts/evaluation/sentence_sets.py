@@ -8,7 +8,7 @@ from pathlib import Path
 
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
 
 LARGEST_LIST_BYTES = 16 << 20

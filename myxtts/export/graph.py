@@ -14,12 +14,14 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from myxtts.errors import VoiceError
+from myxtts.models.spec import NORM_EPSILON
 
 OPSET = 17
 """sherpa-onnx and Piper load it; newer operators are not needed."""
 IR_VERSION = 9
-NORM_EPSILON = 1e-5
+"""That of ONNX 1.14 (2023); runtimes refuse files that are newer than they are."""
 LARGEST_FLOAT16 = 6e4
+"""A little below the largest float16 (65,504)."""
 WIDENED = ":float32"
 """Ending of the name of a float16 weight after its Cast."""
 

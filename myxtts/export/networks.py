@@ -21,7 +21,14 @@ from onnx import TensorProto
 from myxtts.audio.mel import MelSpec
 from myxtts.batch import BLANK_TOKEN
 from myxtts.export.graph import Graph
-from myxtts.models.spec import ModelSpec
+from myxtts.models.spec import (
+    DURATION_LAYERS,
+    FRAMES_PER_STEP,
+    RECORDING_FEATURES,
+    SPEAKER_LAYERS,
+    TIME_CHANNELS,
+    ModelSpec,
+)
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 from myxtts.synthesis.voice_folder import (
     FEATURES,
@@ -32,12 +39,6 @@ from myxtts.synthesis.voice_folder import (
 )
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
-DURATION_LAYERS = 2
-SPEAKER_LAYERS = 3
-FRAMES_PER_STEP = 4
-TIME_CHANNELS = 64
-RECORDING_FEATURES = 3
-"""As in `models.text_encoder`, `models.speaker_encoder` and `models.decoder`; the parity tests compare them."""
 
 
 def voice_model(spec: ModelSpec, mel: MelSpec, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from myxtts.audio.files import write_audio
 from myxtts.errors import VoiceError
 from myxtts.export.networks import speaker_model, voice_model
 from myxtts.runtime.atomic import cause_of, replacing_folder
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
 from myxtts.synthesis.reader import g2p_file, g2p_name
 from myxtts.synthesis.score_card import SCORES_NAME

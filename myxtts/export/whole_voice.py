@@ -46,6 +46,7 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 WORDS_AT_ONCE = 2000
 """Words that are phonemized before progress is reported."""
 VOCODER_SEED = 1.0
+"""Of the random noise inside an exported graph: every new session draws the same numbers."""
 
 Shapes = dict[str, tuple[int, Sequence[str | int]]]
 """Number type and shape of named tensors."""

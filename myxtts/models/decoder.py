@@ -14,9 +14,7 @@ import tensorflow as tf
 
 from myxtts.models.layers import FrameNorm, MaskedConv1D
 from myxtts.models.layout import RowLayout
-
-TIME_CHANNELS = 64
-"""Channels of the embedded flow time and of the condition of a clip. Chosen; not measured."""
+from myxtts.models.spec import TIME_CHANNELS
 
 
 @keras.saving.register_keras_serializable("myxtts")

@@ -15,10 +15,12 @@ import tensorflow as tf
 from myxtts.models.stft import magnitude, stft
 
 LEAK = 0.1
+"""Slope of the leaky rectifier below 0, as in HiFi-GAN (arXiv 2010.05646)."""
 SPECTRUM_RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
-"""n_fft and hop of each spectrum discriminator."""
+"""n_fft and hop of each spectrum discriminator. Chosen; not measured."""
 PERIODS = (2, 5, 11)
-"""As different as small primes can be, so that together they see most of the structure of a pitch period."""
+"""As different as small primes can be, so that together they see most of the structure of a pitch period. Three of
+HiFi-GAN's five. Chosen; not measured."""
 
 
 class SpectrumDiscriminator(keras.Model):

@@ -21,6 +21,19 @@ SIZES = {
     "big": {"text_channels": 448, "text_layers": 8, "text_heads": 8, "decoder_channels": 640, "decoder_layers": 12},
 }
 """Dimensions of each size; a value given in `ModelConfig` takes precedence. Chosen for 3, 10, 20 and 60 million parameters."""
+DURATION_LAYERS = 2
+"""Convolutions of the duration predictor, as in Glow-TTS (arXiv 2005.11129)."""
+SPEAKER_LAYERS = 3
+"""Convolutions of the speaker encoder. Chosen; not measured."""
+FRAMES_PER_STEP = 4
+"""Neighboring frames of a reference that the speaker encoder stacks, which takes a quarter of the computation. Chosen; not
+measured."""
+TIME_CHANNELS = 64
+"""Channels of the embedded flow time and of the condition of a clip. Chosen; not measured."""
+RECORDING_FEATURES = 3
+"""Missing bandwidth, noise, whether both are hidden."""
+NORM_EPSILON = 1e-5
+"""Added to the mean square in every norm. Chosen; not measured."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +51,12 @@ class ModelSpec:
     decoder_channels: int
     decoder_layers: int
     speaker_channels: int = 96
+    """Of the speaker vector. Chosen; not measured."""
     dropout: float = 0.1
+    """Of the text encoder and the durations, as in Matcha-TTS."""
     decoder_dropout: float = 0.0
     condition_dropout: float = 0.1
+    """Fraction of the clips whose speaker, language or recording is hidden. Chosen; not measured."""
     decoder_dilations: tuple[int, ...] = (1, 2, 4)
     """Repeated cyclically over the decoder's layers. `data.gap_frames` must be at least the largest (kernels have 3 taps)."""
     recording_condition: bool = False
@@ -124,10 +140,11 @@ class ModelSpec:
 INPUT_MEAN, INPUT_DEVIATION = -5.0, 2.5
 """About the mean and deviation of log-mels of speech; they only bring the input near unit scale."""
 LOWEST_HZ, HIGHEST_HZ = 50.0, 650.0
+"""Of the pitch: a little wider than what `audio.measurements` labels."""
 PITCH_CLASSES = 160
-"""Classes of equal width in log frequency, 1.6 % each."""
+"""Classes of equal width in log frequency, 1.6 % each. Chosen; not measured."""
 PITCH_NEIGHBORS = 4
-"""The pitch is the mean over so many classes on both sides of the likeliest one."""
+"""The pitch is the mean over so many classes on both sides of the likeliest one. Chosen; not measured."""
 LOBE_SHARPNESS = math.log(2.0)
 """A sinusoid that is one bin away from a frequency has half its magnitude there (Hann window)."""
 LOBE_BINS = math.sqrt(math.pi / LOBE_SHARPNESS)
@@ -137,18 +154,18 @@ HIGHEST_LOG_MAGNITUDE = 8.0
 MIDDLE_HZ = 150.0
 """The pitch that the trunk sees as 0."""
 NOISE_START = -1.0
-"""Log magnitude of the noise next to the envelope, before training."""
+"""Log magnitude of the noise next to the envelope, before training. Chosen; not measured."""
 CHIRP_BINS = LOBE_SHARPNESS / math.pi
 """Bend of the phase over the peak of a harmonic that changes, for frequencies in bins: 2 pi times the variance of
 the Gaussian that fits the window."""
 LARGEST_PITCH_STEP = 0.2
-"""A pitch that changes by a larger fraction over two frames jumps; it has no slope there."""
+"""A pitch that changes by a larger fraction over two frames jumps; it has no slope there. Chosen; not measured."""
 LEVEL_ROUNDS = 2
-"""How often the bands are brought to the level of the mel."""
+"""How often the bands are brought to the level of the mel. Chosen; not measured."""
 LARGEST_LEVEL_CHANGE = 4.0
 """Largest change of a band by a round, and of the time gains; natural logarithm. Chosen; not measured."""
 TIME_POINTS = 8
-"""Gains over the samples of a frame, so that a sound can begin within it: 5 ms each."""
+"""Gains over the samples of a frame, so that a sound can begin within it: 5 ms each. Chosen; not measured."""
 
 
 @dataclasses.dataclass(frozen=True)

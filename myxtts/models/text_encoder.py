@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from myxtts.models.layers import AttentionContext, ClipAttention, FrameNorm, MaskedConv1D, attention_context
 from myxtts.models.layout import RowLayout
+from myxtts.models.spec import DURATION_LAYERS
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -112,7 +113,7 @@ class DurationPredictor(keras.layers.Layer):
         layers: number of convolutions.
     """
 
-    def __init__(self, channels: int, dropout: float, layers: int = 2, **kwargs):
+    def __init__(self, channels: int, dropout: float, layers: int = DURATION_LAYERS, **kwargs):
         super().__init__(**kwargs)
         self.channels = channels
         self.dropout = dropout

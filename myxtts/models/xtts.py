@@ -22,13 +22,12 @@ from myxtts.models.aligner import (
     path_matrix,
     path_of_durations,
 )
-from myxtts.models.decoder import TIME_CHANNELS, FlowDecoder
+from myxtts.models.decoder import FlowDecoder
 from myxtts.models.layout import RowLayout, expand_with_blanks
 from myxtts.models.randomness import NoRandomness
-from myxtts.models.speaker_encoder import SpeakerEncoder
-from myxtts.models.spec import ModelSpec
+from myxtts.models.speakers import SpeakerEncoder, draw_factors, source_bands, warped, warped_bands
+from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
-from myxtts.models.virtual_speakers import draw_factors, source_bands, warped, warped_bands
 
 SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
@@ -42,13 +41,11 @@ DISTILLED_TEMPERATURES = (0.4, 1.0)
 """Sizes of the noise that a distilled decoder learns to start from. Chosen; not measured."""
 DECODED_TIMES = (0.3, 0.7)
 """Flow times from which `XTTS.decoded_again` goes on: before, mels follow the recording less. Chosen; not measured."""
-RECORDING_FEATURES = 3
-"""Missing bandwidth, noise, whether both are hidden."""
 LARGEST_LOG_DURATION = 7.0
 """About a thousand frames; a larger prediction is limited to this before it is summed."""
 
 
-class Losses(NamedTuple):
+class ClipLosses(NamedTuple):
     """Sums for each clip, float32 (rows, slots), 0 for an empty slot; any number of batches can be combined into one mean."""
 
     flow: tf.Tensor
@@ -204,7 +201,9 @@ class XTTS(keras.layers.Layer):
 
     # --- training -------------------------------------------------------------------------------------------------
 
-    def clip_losses(self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0) -> tuple[Losses, Alignment]:
+    def clip_losses(
+        self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0
+    ) -> tuple[ClipLosses, Alignment]:
         """The losses of every clip of a batch.
 
         Args:
@@ -235,7 +234,7 @@ class XTTS(keras.layers.Layer):
         )
         flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
 
-        losses = Losses(
+        losses = ClipLosses(
             flow=frames.per_clip_sum(flow_errors),
             prior=frames.per_clip_sum(prior_errors),
             duration=symbols.per_clip_sum(duration_errors),
@@ -304,7 +303,7 @@ class XTTS(keras.layers.Layer):
         end = aligned.mel + (1 - aligned.band_mask) * noise
         return ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask, noise
 
-    def _distillation_losses(self, aligned: AlignedBatch, condition, frames: RowLayout, randomness) -> Losses:
+    def _distillation_losses(self, aligned: AlignedBatch, condition, frames: RowLayout, randomness) -> ClipLosses:
         """How far the decoder's few steps are from the teacher's many, as squared errors of the velocity.
 
         Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
@@ -336,7 +335,7 @@ class XTTS(keras.layers.Layer):
             velocity, point = moved(self.decoder, projected, tf.stop_gradient(point), number, steps)
             errors += tf.reduce_mean(tf.square(velocity - target), axis=-1) / steps
         nothing = tf.zeros_like(temperature)
-        return Losses(flow=frames.per_clip_sum(errors), prior=nothing, duration=nothing, speaker=nothing)
+        return ClipLosses(flow=frames.per_clip_sum(errors), prior=nothing, duration=nothing, speaker=nothing)
 
     def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness, recording=None):
         """The decoder's velocity (rows, frames, n_mels).
@@ -402,7 +401,7 @@ class XTTS(keras.layers.Layer):
         return batch._replace(mel=mel, bands=bands, references=references), is_virtual
 
     def _speaker_errors(self, batch: Batch, vectors: Any, is_virtual: Any) -> tf.Tensor:
-        """`Losses.speaker` (rows, slots); `vectors` is None for a network of one speaker, `is_virtual` without virtual ones."""
+        """`ClipLosses.speaker` (rows, slots); `vectors` is None for one speaker, `is_virtual` without virtual speakers."""
         is_clip = tf.cast(batch.mel_lengths > 0, tf.float32)
         errors = tf.zeros_like(is_clip)
         if vectors is None:

@@ -23,28 +23,7 @@ from myxtts.runtime.signatures import (
     nearest_signature,
     signature_of,
 )
-from myxtts.runtime.tensorflow_counters import (
-    XLA_COMPILATION_MICROSECONDS,
-    XLA_COMPILATIONS,
-    find_counter,
-    why_unavailable,
-)
-
-
-@dataclass(frozen=True)
-class XlaCompilations:
-    """XLA compilations since the process started, by any caller: `jit_compile`, Keras, clusters; with or without a retrace."""
-
-    count: int
-    seconds: float
-
-
-def read_compilations() -> XlaCompilations | None:
-    """The compilations so far; None if TensorFlow's counters are not available (`why_unavailable` gives the reason)."""
-    count, microseconds = find_counter(XLA_COMPILATIONS), find_counter(XLA_COMPILATION_MICROSECONDS)
-    if count is None or microseconds is None:
-        return None
-    return XlaCompilations(count(), microseconds() / 1e6)
+from myxtts.runtime.tensorflow_counters import XLA_COMPILATIONS, find_counter, why_unavailable
 
 
 class RetraceKind(StrEnum):

@@ -38,8 +38,6 @@ class GpuSample:
     clock_mhz: int | None
     temperature_celsius: int | None
     throttled_by: tuple[str, ...]
-    memory_by_process: dict[int, int]
-    """Bytes by process id."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ class MachineSample:
     """Of the watched process: 100 means one busy core."""
     process_rss_bytes: int
     disk_read_bytes_per_second: float
-    disk_write_bytes_per_second: float
 
 
 class MachineSampler:
@@ -69,7 +66,7 @@ class MachineSampler:
         self._process: psutil.Process | None = psutil.Process(process_id or os.getpid())
         self._nvml: Any = nvml
         self._gpus: list[Any] = []
-        self._disk_before, self._time_before = (0, 0), 0.0
+        self._read_before, self._time_before = 0, 0.0
         self.no_gpu_reason: str | None = None
         """Why no GPU is sampled; None if there is one. Known after `open`."""
 
@@ -82,7 +79,7 @@ class MachineSampler:
     def open(self) -> Self:
         """Connect to the GPU driver and start measuring rates."""
         self._nvml, self._gpus, self.no_gpu_reason = _open_nvml(self._nvml)
-        self._disk_before = _disk_counters()
+        self._read_before = _disk_read_bytes()
         self._time_before = time.monotonic()
         psutil.cpu_percent(None)
         if self._process is not None:
@@ -93,11 +90,9 @@ class MachineSampler:
         """One sample; takes one or two milliseconds."""
         now = time.monotonic()
         elapsed = max(now - self._time_before, 1e-3)
-        disk = _disk_counters()
-        read_rate, write_rate = (
-            (after - before) / elapsed for after, before in zip(disk, self._disk_before, strict=True)
-        )
-        self._disk_before, self._time_before = disk, now
+        read_bytes = _disk_read_bytes()
+        read_rate = (read_bytes - self._read_before) / elapsed
+        self._read_before, self._time_before = read_bytes, now
         process_cpu, process_rss = 0.0, 0
         if self._process is not None:
             try:
@@ -111,7 +106,6 @@ class MachineSampler:
             process_cpu_percent=process_cpu,
             process_rss_bytes=process_rss,
             disk_read_bytes_per_second=max(read_rate, 0.0),
-            disk_write_bytes_per_second=max(write_rate, 0.0),
         )
 
     def close(self) -> None:
@@ -126,7 +120,7 @@ class MachineSampler:
         utilization = self._query(nvml.nvmlDeviceGetUtilizationRates, handle)
         power = self._query(nvml.nvmlDeviceGetPowerUsage, handle)
         reasons = self._query(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
-        processes = self._query(nvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
+
         name = nvml.nvmlDeviceGetName(handle)
         return GpuSample(
             index=index,
@@ -138,7 +132,6 @@ class MachineSampler:
             clock_mhz=self._query(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
             temperature_celsius=self._query(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
             throttled_by=tuple(text for name, text in _THROTTLE_REASONS.items() if reasons & vars(nvml).get(name, 0)),
-            memory_by_process={process.pid: int(process.usedGpuMemory or 0) for process in processes},
         )
 
     def _query(self, query: Any, *arguments: Any) -> Any:
@@ -167,9 +160,9 @@ def _open_nvml(nvml: Any) -> tuple[Any, list[Any], str | None]:
     return nvml, [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)], None
 
 
-def _disk_counters() -> tuple[int, int]:
+def _disk_read_bytes() -> int:
     counters = psutil.disk_io_counters()
-    return (counters.read_bytes, counters.write_bytes) if counters is not None else (0, 0)
+    return counters.read_bytes if counters is not None else 0
 
 
 def usable_cores() -> int:
@@ -178,17 +171,6 @@ def usable_cores() -> int:
     if hasattr(process, "cpu_affinity"):
         return len(process.cpu_affinity())
     return os.cpu_count() or 1
-
-
-def accelerators() -> tuple[str, ...]:
-    """Names of the devices that TensorFlow would train on, besides the CPU: `GPU:0`, `TPU:0` …"""
-    import tensorflow as tf
-
-    return tuple(
-        device.name.removeprefix("/physical_device:")
-        for device in tf.config.list_physical_devices()
-        if device.device_type != "CPU"
-    )
 
 
 INSTRUCTION_SETS = {

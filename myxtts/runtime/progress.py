@@ -140,3 +140,11 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def ignore_line(line: str) -> None:
+    """For callers that print nothing."""
+
+
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """For callers that show no progress."""

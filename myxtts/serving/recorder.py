@@ -24,7 +24,7 @@ from myxtts.audio.files import probe_audio, write_audio
 from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadata, write_text
 from myxtts.corpus.manifest import read_manifest
 from myxtts.errors import CorpusError
-from myxtts.runtime.files import read_regular_file
+from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.text.g2p import STRESS
 from myxtts.text.normalize import normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY

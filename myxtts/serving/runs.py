@@ -24,9 +24,9 @@ import psutil
 
 from myxtts.errors import DiagnosisError, TrainingError
 from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.status import ALIGNMENT_FILE, LOG_NAME, STATUS_FILE, RunStatus, read_status, read_steps
-from myxtts.runtime.workers import child_environment, module_command
+from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.worker_process import child_environment, module_command
 
 LAUNCH_NAME = "launch.json"
 OUTPUT_NAME = "train.log"

@@ -22,7 +22,7 @@ from av.error import FFmpegError
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.console import printable
-from myxtts.runtime.workers import child_environment, module_command
+from myxtts.runtime.worker_process import child_environment, module_command
 from myxtts.serving.encoders import samples_to_pcm, wav_header
 
 CHILD_MEMORY_BYTES = 1 << 30

@@ -17,7 +17,7 @@ import numpy as np
 
 from myxtts.errors import TextError
 from myxtts.runtime.atomic import write_atomically
-from myxtts.runtime.files import read_array_header, read_regular_file
+from myxtts.runtime.untrusted_files import read_array_header, read_regular_file
 from myxtts.text.context_models import EZAFE_TABLE_SIZE as ezafe_size
 from myxtts.text.context_models import HOMOGRAPH_TABLE_SIZE as homographs_size
 from myxtts.text.context_models import EzafeModel, HomographModel, Reading

@@ -32,10 +32,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.machine import MachineSampler, usable_cores
 from myxtts.runtime.timers import StepClock
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import take_steps
 from myxtts.training.steps import METRICS
+from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voice_task import build_voice_task
 
 FILE_NAME = "tuning.json"
@@ -44,12 +44,16 @@ GOOD_ENOUGH = 0.9
 MEMORY_FRACTION = 0.8
 """A batch may take this fraction of the memory that is free at the start. Chosen; not measured."""
 BATCH_SIZES = (4, 8, 16, 32, 64, 128)
+"""Clips per batch that are tried, until the memory or the gain ends."""
 PREFETCH_RANGE = (2, 16)
+"""Fewest and most batches to prefetch. Chosen; not measured."""
 MEASURED_BATCHES = 40
 MEASURED_SECONDS = 1.0
+"""Batches per trial of the loader, and its longest time. Chosen; not measured."""
 COLD_STEPS = 2
 """Steps before those that count: the first one, and the one that waits for it."""
 MEASURED_STEPS = 4
+"""Steps per trial of a batch size. Chosen; not measured."""
 
 
 @dataclass(frozen=True)
@@ -344,9 +348,8 @@ class _PeakSampler:
 def free_memory_bytes() -> int:
     """Of the first GPU that trains, or of the machine."""
     if _has_gpu():
-        sampler = MachineSampler()
-        gpus = sampler.sample().gpus
-        sampler.close()
+        with MachineSampler() as sampler:
+            gpus = sampler.sample().gpus
         if gpus:
             return gpus[0].memory_total_bytes - gpus[0].memory_used_bytes
     return psutil.virtual_memory().available

@@ -32,6 +32,7 @@ from myxtts.errors import CheckpointError
 from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of, recover_folder, replacing_folder
 
 FORMAT_VERSION = 2
+"""1: arrays in an npz file (0.1.0). 2: safetensors."""
 STATE_NAME = "state.json"
 ARRAYS_NAMES = {1: "arrays.npz", 2: "arrays.safetensors"}
 """The file of arrays by format version."""

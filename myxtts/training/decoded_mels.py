@@ -19,7 +19,7 @@ import tensorflow as tf
 from myxtts.batch import NO_CLIP
 from myxtts.batches.feed import validation_batches
 from myxtts.batches.plan import plan_corpus
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.models.randomness import ClipRandomness

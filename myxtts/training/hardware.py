@@ -20,8 +20,7 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.models.convolution import convolution_path
-from myxtts.models.layers import allow_xla
+from myxtts.models.layers import allow_xla, convolution_path
 from myxtts.runtime.machine import instruction_set, usable_cores
 from myxtts.training.distributed import Cluster, Result, check_agreement, connect, in_turn, read_cluster
 

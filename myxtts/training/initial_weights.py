@@ -18,9 +18,9 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import TEACHER
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.training.checkpoint import load_checkpoint
-from myxtts.training.corpus import TrainingCorpus, mel_statistics
 from myxtts.training.starting_config import Origin, locate_origin, read_origin
 from myxtts.training.state import TrainState
+from myxtts.training.training_corpus import TrainingCorpus, mel_statistics
 from myxtts.training.voices import network_with, speaker_vectors
 
 SYMBOL_TABLE = "text_encoder/embedding/embeddings"

@@ -83,7 +83,7 @@ def compare_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         found.append(SettingChange("number of speakers", len(before["speakers"]), len(now["speakers"])))
     elif trained["model"]["speaker_loss"] and len(before["speakers"]) != len(now["speakers"]):
         counts = len(before["speakers"]), len(now["speakers"])
-        found.append(SettingChange("number of speakers, which model.speaker_loss tells apart", *counts))
+        found.append(SettingChange("number of speakers, which model.speaker_loss distinguishes", *counts))
     lines = [str(change) for change in found]
     for kind in ("symbols", "languages"):
         if before[kind] != now[kind]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
-from myxtts.models.convolution import DESCRIPTIONS
+from myxtts.models.layers import DESCRIPTIONS
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.machine import instruction_set
 from myxtts.runtime.timers import StepSummary
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.optimization import OptimizationSettings
+from myxtts.training.training_corpus import TrainingCorpus
 
 STATIC_SHAPES_NOTE = "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization"
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.batches.plan import plan_kind
-from myxtts.cache.prepared_language import with_prepared_language
-from myxtts.cache.writer import ignore_line
+from myxtts.cache.location import with_prepared_language
 from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
+from myxtts.runtime.progress import ignore_line
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.xtts import XTTS, Losses
+from myxtts.models.xtts import XTTS, ClipLosses
 from myxtts.training.failures import check_gradients, check_layers
 from myxtts.training.optimization import ADAM_BETAS, OptimizationSettings, adamw, decay_mask, learning_rate_schedule
 from myxtts.training.state import TrainState
@@ -39,7 +39,7 @@ def counts_of(batch: Batch) -> tf.Tensor:
     return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols), clips]), tf.float32)
 
 
-def loss_terms(losses: Losses, counts: tf.Tensor) -> tf.Tensor:
+def loss_terms(losses: ClipLosses, counts: tf.Tensor) -> tf.Tensor:
     """The part of these clips in the means, float32 (`NUM_TERMS`,)."""
     frames, symbols, clips = tf.unstack(tf.maximum(counts, 1.0))
     return tf.stack(

@@ -17,7 +17,6 @@ from myxtts.runtime.compilation import Retrace
 from myxtts.runtime.locks import RunLock
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.training.autotune import tune
-from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.display import Display
 from myxtts.training.failures import FailureContext, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
@@ -29,6 +28,7 @@ from myxtts.training.run_report import Announcement, RunSummary
 from myxtts.training.starting_config import check_network, resolve_starting_config
 from myxtts.training.state import restore_checkpoint
 from myxtts.training.steps import METRICS
+from myxtts.training.training_corpus import TrainingCorpus, open_corpus
 from myxtts.training.voice_task import Evaluate, VoiceTask, batch_of_rows, build_voice_task
 from myxtts.training.voices import add_earlier_training, corpus_facts
 

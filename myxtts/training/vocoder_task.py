@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from myxtts.audio.files import write_audio
 from myxtts.batches.crops import CropBatch, CropFeed, CropTable, crop_table
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict

@@ -22,13 +22,13 @@ from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
-from myxtts.training.corpus import TrainingCorpus
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import SavedCheckpoint, StepFacts
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
+from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voices import VOICE_NAME, alignment_picture, export_voice, speak_samples
 
 

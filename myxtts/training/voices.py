@@ -24,9 +24,9 @@ from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
-from myxtts.training.corpus import TrainingCorpus, open_corpus
 from myxtts.training.run_log import Logbook
 from myxtts.training.starting_config import locate_origin
+from myxtts.training.training_corpus import TrainingCorpus, open_corpus
 
 VOICE_NAME = "voice"
 SENTENCE_CHARACTERS = (10, 180)

@@ -22,7 +22,7 @@ from myxtts.batches.statistics import (
     save_histograms,
     settings_to_paste,
 )
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
 from myxtts.errors import CorpusError

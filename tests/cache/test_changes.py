@@ -1,12 +1,14 @@
-"""What has to be prepared follows from size, time and text alone."""
+"""What has to be prepared follows from size, time and text alone; rejections are remembered."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from myxtts.cache.changes import ClipStates, find_changes
-from myxtts.cache.journal import RECORD, clip_key
-from myxtts.cache.rejection_memory import RememberedRejection
+from myxtts.cache.changes import ClipStates, RejectionMemory, RememberedRejection, find_changes, read_rejection_memory
+from myxtts.cache.clip_table import open_cache
+from myxtts.cache.records import RECORD, clip_key
+from tests.cache.cache_builder import build_cache
 
 few = st.integers(0, 2)
 state = st.tuples(few, few, few)
@@ -60,3 +62,30 @@ def test_a_record_without_its_quality_or_the_sound_that_is_asked_for_is_not_read
     )
     assert find_changes(states, known, {}).is_ready.tolist() == [False, True, True]
     assert find_changes(states, known, {}, with_sound=True).is_ready.tolist() == [False, False, True]
+
+
+MEMORY = RejectionMemory(
+    {"سلام": RememberedRejection("silent", "no sound", 10, 20, 2**63)}, {"a": {"☃": 2}, "b": {"☃": 1, "♥": 5}}
+)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    build_cache(tmp_path, clips=1)
+    return open_cache(tmp_path)
+
+
+def test_it_is_read_back_as_written(cache):
+    (cache.folder / cache.header["notes_file"]).write_bytes(MEMORY.to_bytes())
+    assert read_rejection_memory(cache) == MEMORY
+
+
+def test_unknown_symbols_are_counted_over_all_clips():
+    assert list(MEMORY.unknown_symbols().items()) == [("♥", 5), ("☃", 3)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b'{"decoder": 1}', b"\xff", MEMORY.to_bytes()[:-9]])
+def test_a_damaged_one_is_empty(cache, content):
+    path = cache.folder / cache.header["notes_file"]
+    path.unlink() if content is None else path.write_bytes(content)
+    assert read_rejection_memory(cache) == RejectionMemory()

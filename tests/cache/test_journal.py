@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.cache.journal import ENTRY_BYTES, open_records
 from myxtts.cache.writer import JOURNAL_NAME
 from myxtts.errors import CacheError

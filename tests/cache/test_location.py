@@ -1,11 +1,34 @@
-"""Where caches are: next to the recordings, in the user's folder, or in the configured one."""
+"""Where caches are, and what they take from the corpus: the rates of its recordings, the language it was prepared in."""
 
+import shutil
+
+import numpy as np
 import pytest
 
-from myxtts.cache.location import cache_root, can_be_written, is_bundled, root_next_to, user_cache_folder
+from myxtts.cache.location import (
+    RATES_NAME,
+    cache_root,
+    can_be_written,
+    common_voice_rate,
+    is_bundled,
+    known_rates,
+    language_notices,
+    most_frequent_rate,
+    probe_rates,
+    root_next_to,
+    user_cache_folder,
+    with_prepared_language,
+)
+from myxtts.cache.prepare import prepare_cache
+from myxtts.cache.worker import open_workers
 from myxtts.config.config import DataConfig
+from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import bundled_corpus
-from myxtts.errors import CacheError
+from myxtts.errors import CacheError, CorpusError
+from myxtts.runtime.progress import ignore_progress
+from myxtts.runtime.workers import WorkerPool
+from myxtts.text.tokenizer import build_front_end
+from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_tone
 
 
 def test_a_cache_is_next_to_recordings_that_can_be_written(tmp_path):
@@ -35,3 +58,98 @@ def test_a_configured_folder_that_cannot_exist_is_an_error_with_the_flag(tmp_pat
 
 def test_a_folder_below_one_that_can_be_written_can_be_made(tmp_path):
     assert can_be_written(tmp_path / "not" / "yet")
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """Probes a folder; returns the rates and the paths that were opened."""
+    opened = []
+    run = WorkerPool.run
+
+    def watched(pool, kind, items, *rest):
+        opened.extend(items)
+        return run(pool, kind, items, *rest)
+
+    monkeypatch.setattr(WorkerPool, "run", watched)
+
+    def probe(folder):
+        opened.clear()
+        with open_workers(tiny_config(), build_front_end("graphemes"), 1) as pool:
+            rates = probe_rates(read_corpus(tiny_config(), folder), folder / RATES_NAME, pool, ignore_progress)
+        return rates, [path.rpartition("/")[2] for path in opened]
+
+    return probe
+
+
+def test_only_new_changed_and_unreadable_recordings_are_opened(tmp_path, probe):
+    make_corpus(tmp_path / "corpus", 3)
+    (tmp_path / "corpus" / "wavs" / "clip002.wav").write_text("nothing")
+    rates, opened = probe(tmp_path / "corpus")
+    assert rates["rate"].tolist() == [16000, 16000, 0]
+    assert len(opened) == 3
+    assert probe(tmp_path / "corpus")[1] == ["clip002.wav"]
+    write_tone(tmp_path / "corpus" / "wavs" / "clip000.wav", seconds=1.5, rate=8000)
+    rates, opened = probe(tmp_path / "corpus")
+    assert (rates["rate"].tolist(), opened) == ([8000, 16000, 0], ["clip000.wav", "clip002.wav"])
+    assert rates["samples"][0] == 12000
+
+
+def test_a_corpus_that_moved_keeps_its_rates(tmp_path, probe):
+    make_corpus(tmp_path / "old", 2)
+    probe(tmp_path / "old")
+    shutil.move(tmp_path / "old", tmp_path / "new")
+    corpus = read_corpus(tiny_config(), tmp_path / "new")
+    assert known_rates(corpus, tmp_path / "new" / RATES_NAME)["rate"].tolist() == [16000, 16000]
+    assert probe(tmp_path / "new")[1] == []
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", None])
+def test_a_damaged_list_costs_the_probing(tmp_path, probe, content):
+    make_corpus(tmp_path, 2)
+    path = tmp_path / RATES_NAME
+    np.save(path, np.zeros(3)) if content is None else path.write_bytes(content)
+    assert probe(tmp_path)[0]["rate"].tolist() == [16000, 16000]
+
+
+def test_the_most_frequent_rate_wins_and_of_equals_the_lower():
+    assert most_frequent_rate(np.array([0, 0, 0, 8000, 16000, 16000])) == 16000
+    assert most_frequent_rate(np.array([48000, 16000])) == 16000
+    assert common_voice_rate(np.array([16000, 16000, 22050, 44100, 48000])) == 24000
+    with pytest.raises(CorpusError, match="None of the recordings"):
+        most_frequent_rate(np.zeros(3, int))
+
+
+@pytest.fixture
+def german(tmp_path):
+    make_corpus(tmp_path, 2)
+    prepare_cache(tiny_config(language="de"), tmp_path)
+    return tmp_path
+
+
+def test_a_corpus_keeps_the_language_that_it_was_prepared_in(german):
+    lines = []
+    assert with_prepared_language(tiny_config(), german, lines.append).language == "de"
+    assert lines == [
+        "Language: de, because this corpus was prepared with it. Change it with --language (data.language)."
+    ]
+    assert prepare_cache(tiny_config(), german).report.outcome.kept == 2
+
+
+def test_a_named_language_wins(german):
+    assert with_prepared_language(tiny_config(language="nl"), german, pytest.fail).language == "nl"
+
+
+def test_a_damaged_cache_says_nothing_about_the_language(german):
+    (header,) = german.glob(".myxtts/cache/*/cache.json")
+    header.write_text("{")
+    assert with_prepared_language(tiny_config(), german, pytest.fail).language is None
+
+
+def test_texts_in_another_language_than_before_are_announced(german):
+    lines = []
+    prepare_cache(tiny_config(language="nl"), german, announce=lines.append)
+    (warning,) = [line for line in lines if line.startswith("Warning")]
+    assert "texts in de; now they are read as nl" in warning
+    utterances = read_corpus(tiny_config(language="nl"), german).utterances
+    assert language_notices(["nl"], utterances) == ()
+    assert language_notices(["nl", "de"], utterances) == ()

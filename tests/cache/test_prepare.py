@@ -11,7 +11,7 @@ import soundfile
 from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import mel_numpy
 from myxtts.cache import update
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import find_problems, verify_and_fix_cache
 from myxtts.corpus.folder_index import FolderIndex
@@ -162,7 +162,6 @@ def test_license_and_attribution_are_kept_in_the_cache(corpus):
     assert cache.report.outcome.kept == CLIPS
     for each in (cache, open_cache(cache.folder)):
         assert (each.license, each.attribution, each.data_folder) == ("CC0", "By Anna.", corpus)
-        assert each.validation_folder is None
 
 
 def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):

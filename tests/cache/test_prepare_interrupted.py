@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import verify_and_fix_cache
 from myxtts.cache.writer import JOURNAL_NAME

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import probe_audio
-from myxtts.cache import rejection_memory
+from myxtts.cache import changes
+from myxtts.cache.location import RATES_NAME
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.probing import RATES_NAME
 from myxtts.cache.worker import do_job
 from myxtts.errors import TextError
 from tests.cache.sabotage import failing_read, sabotage_workers
@@ -22,7 +22,7 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 def remembered(cache):
-    return dict(rejection_memory.read_rejection_memory(cache).rejected)
+    return dict(changes.read_rejection_memory(cache).rejected)
 
 
 def reasons(cache):
@@ -69,7 +69,7 @@ def test_a_recording_whose_bytes_cannot_be_read_is_not_called_damaged(tmp_path, 
         "worker.hash_file = failing\n"
         "worker.main()\n"
     )
-    monkeypatch.setattr("myxtts.runtime.workers.WORKER_MODULE", "worker_on_a_bad_disk")
+    monkeypatch.setattr("myxtts.cache.worker.WORKER_MODULE", "worker_on_a_bad_disk")
     cache = prepare_cache(tiny_config(), tmp_path / "corpus")
     assert reasons(cache) == {"clip001": "missing"}
     assert "Input/output error" in cache.report.rejections[0].detail
@@ -137,7 +137,7 @@ def test_rejections_of_another_decoder_are_forgotten(tmp_path, monkeypatch):
     write_metadata(tmp_path, lines | {"bad": "two"})
     cache = prepare_cache(tiny_config(), tmp_path)
     assert list(remembered(cache)) == ["bad"]
-    monkeypatch.setattr(rejection_memory, "DECODER", "libsndfile 99")
+    monkeypatch.setattr(changes, "DECODER", "libsndfile 99")
     assert remembered(cache) == {}
 
 

@@ -7,7 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from myxtts.cache.format import HEADER_NAME, open_cache
+from myxtts.cache.clip_table import open_cache
+from myxtts.cache.format import HEADER_NAME
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import (
     DATA_WITHOUT_INDEX,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.cache.format import open_cache
+from myxtts.cache.clip_table import open_cache
 from myxtts.cache.location import cache_root, user_cache_folder
 from myxtts.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from myxtts.audio.files import read_audio
+from myxtts.audio.measurements import track_pitch
 from myxtts.audio.mel import MelSpec
-from myxtts.audio.pitch import track_pitch
 from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.evaluation.clip_metrics import (

@@ -1,12 +1,14 @@
-"""Layers: they survive a round trip through their config, take gradients, trace once, and ignore what is outside clips."""
+"""Layers survive a round trip through their config and ignore what is outside clips; both ways of convolving are one function."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.models import decoder, layers, speaker_encoder, text_encoder
+from myxtts.models import decoder, layers, speakers, text_encoder
+from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
 from myxtts.models.layout import RowLayout
 from myxtts.models.randomness import NoRandomness
+from myxtts.models.spec import TIME_CHANNELS
 
 
 def row_layout():
@@ -22,7 +24,7 @@ def attention_arguments():
 
 
 def flow_arguments():
-    return {"condition": tf.ones((1, 2, decoder.TIME_CHANNELS)), **clip_arguments()}
+    return {"condition": tf.ones((1, 2, TIME_CHANNELS)), **clip_arguments()}
 
 
 LAYERS = {
@@ -32,7 +34,7 @@ LAYERS = {
     "attention": (lambda: layers.ClipAttention(2), attention_arguments),
     "text block": (lambda: text_encoder.TextBlock(2, 0.1), lambda: attention_arguments() | clip_arguments()),
     "durations": (lambda: text_encoder.DurationPredictor(8, 0.1), clip_arguments),
-    "speaker": (lambda: speaker_encoder.SpeakerEncoder(8), dict),
+    "speaker": (lambda: speakers.SpeakerEncoder(8), dict),
     "flow block": (lambda: decoder.FlowBlock(2, 0.1), flow_arguments),
 }
 SHAPE = (1, 16, 8)
@@ -116,3 +118,74 @@ def test_parts_run_as_plain_graphs_where_xla_is_not_allowed():
     assert len(compiled) == 2  # one trace for each way
     double(tf.constant(4.0))
     assert len(compiled) == 2
+
+
+def convolve_by_definition(values, kernel, dilation):
+    taps = len(kernel)
+    reach = dilation * (taps // 2)
+    padded = np.pad(values, ((0, 0), (reach, reach), (0, 0)))
+    size = values.shape[1]
+    return sum(padded[:, tap * dilation : tap * dilation + size] @ kernel[tap] for tap in range(taps))
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 4, 20])
+@pytest.mark.parametrize("taps", [1, 3, 5])
+def test_matrix_product_is_the_convolution_and_its_gradient(taps, dilation):
+    random = np.random.default_rng(taps + 10 * dilation)
+    values = random.normal(size=(2, 17, 3))
+    kernel = random.normal(size=(taps, 3, 5))
+    upstream = random.normal(size=(2, 17, 5))
+
+    with tf.GradientTape() as tape:
+        inputs = tf.constant(values), tf.constant(kernel)
+        tape.watch(inputs)
+        result = convolve_by_matmul(*inputs, dilation)
+    of_values, of_kernel = tape.gradient(result, inputs, output_gradients=tf.constant(upstream))
+
+    # In float64: 1e-9 is far above its rounding and far below any wrong term.
+    np.testing.assert_allclose(result, convolve_by_definition(values, kernel, dilation), atol=1e-9)
+    # The convolution is linear in each argument, so a gradient is the inner product with every unit vector.
+    direction = random.normal(size=values.shape)
+    expected = np.sum(upstream * convolve_by_definition(direction, kernel, dilation))
+    np.testing.assert_allclose(np.sum(of_values * direction), expected, atol=1e-9)
+    direction = random.normal(size=kernel.shape)
+    expected = np.sum(upstream * convolve_by_definition(values, direction, dilation))
+    np.testing.assert_allclose(np.sum(of_kernel * direction), expected, atol=1e-9)
+
+
+def test_matrix_product_keeps_the_static_shape_and_takes_any_length():
+    traced = tf.function(
+        lambda values, kernel: convolve_by_matmul(values, kernel, 2),
+        input_signature=[tf.TensorSpec((None, None, 3)), tf.TensorSpec((3, 3, 5))],
+        autograph=False,
+    )
+    assert traced(tf.ones((2, 9, 3)), tf.ones((3, 3, 5))).shape == (2, 9, 5)
+    assert traced(tf.ones((1, 4, 3)), tf.ones((3, 3, 5))).shape == (1, 4, 5)
+    assert convolve_by_matmul(tf.ones((2, 9, 3)), tf.ones((3, 3, 5)), 2).shape == (2, 9, 5)
+
+
+def test_path_is_native_exactly_where_tensorflow_has_the_gradient():
+    values, kernel = tf.ones((1, 8, 4)), tf.ones((3, 4, 4))
+    try:
+        with tf.GradientTape() as tape:
+            tape.watch((values, kernel))
+            result = tf.nn.conv1d(values, kernel, 1, "SAME", dilations=2)
+        tape.gradient(result, (values, kernel))
+        has_gradient = True
+    except tf.errors.InvalidArgumentError:
+        has_gradient = False
+    assert convolution_path() == (NATIVE if has_gradient else MATMUL)
+
+
+def test_path_is_found_also_while_a_function_is_traced():
+    convolution_path.cache_clear()
+    paths = []
+
+    @tf.function(autograph=False)
+    def traced():
+        paths.append(convolution_path())
+        return tf.constant(0)
+
+    traced()
+    convolution_path.cache_clear()
+    assert paths == [convolution_path()]

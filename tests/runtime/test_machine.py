@@ -40,7 +40,6 @@ def driver(**changes):
         "nvmlDeviceGetClockInfo": lambda handle, which: 1800,
         "nvmlDeviceGetTemperature": lambda handle, which: 61,
         "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 4,
-        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=12, usedGpuMemory=1 << 30)],
     }
     return SimpleNamespace(**(answers | changes))
 
@@ -54,7 +53,7 @@ def test_a_card_is_sampled_in_plain_units():
     gpu = sampled_gpu(driver())
     assert (gpu.name, gpu.utilization_percent, gpu.power_watts, gpu.clock_mhz) == ("Card", 42.0, 215.0, 1800)
     assert gpu.throttled_by == ("power limit",)
-    assert gpu.memory_by_process == {12: 1 << 30}
+    assert (gpu.memory_used_bytes, gpu.memory_total_bytes) == (3 << 30, 24 << 30)
 
 
 def test_an_unsupported_query_is_none_and_the_rest_is_kept():

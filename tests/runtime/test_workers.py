@@ -1,4 +1,4 @@
-"""The worker pool: every item has one result, whatever happens to pipes and processes."""
+"""Worker processes and their pool: every item has one result, whatever happens to pipes and processes."""
 
 import errno
 import os
@@ -11,8 +11,9 @@ import psutil
 import pytest
 
 from myxtts.errors import MyXTTSError
-from myxtts.runtime import workers as worker_pool
-from myxtts.runtime.workers import WorkerPool, child_environment, module_command
+from myxtts.runtime import worker_process
+from myxtts.runtime.worker_process import child_environment, module_command
+from myxtts.runtime.workers import WorkerPool
 
 ROOT = Path(__file__).parents[2]
 WORKER = "tests.runtime.text_worker"
@@ -92,26 +93,26 @@ def test_workers_end_when_their_caller_is_killed():
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(not hasattr(worker_pool.fcntl, "F_SETPIPE_SZ"), reason="pipes have a fixed size here")
+@pytest.mark.skipif(not hasattr(worker_process.fcntl, "F_SETPIPE_SZ"), reason="pipes have a fixed size here")
 def test_pipes_that_cannot_be_enlarged_keep_their_size(monkeypatch):
     """An unprivileged user may own 64 pipes of 1 MiB; the request for one more is refused."""
-    default = worker_pool.fcntl.fcntl
+    default = worker_process.fcntl.fcntl
 
     def refuse(descriptor, command, *value):
-        if command == worker_pool.fcntl.F_SETPIPE_SZ:
+        if command == worker_process.fcntl.F_SETPIPE_SZ:
             raise PermissionError(errno.EPERM, "Operation not permitted")
         return default(descriptor, command, *value)
 
-    monkeypatch.setattr(worker_pool.fcntl, "fcntl", refuse)
+    monkeypatch.setattr(worker_process.fcntl, "fcntl", refuse)
     with pool_of(2) as pool:
         assert done_indices(pool) == list(range(12))
 
 
 def test_requests_larger_than_a_small_pipe_do_not_block(monkeypatch):
     """Linux gives a user who owns many pipes new ones of two pages: sending while results are due would block both sides."""
-    default = worker_pool._enlarge_pipe
-    monkeypatch.setattr(worker_pool, "PIPE_BYTES", 4096)
-    monkeypatch.setattr(worker_pool, "_pipe_bytes", lambda descriptor: default(descriptor) or 4096)
+    default = worker_process._enlarge_pipe
+    monkeypatch.setattr(worker_process, "PIPE_BYTES", 4096)
+    monkeypatch.setattr(worker_process, "_pipe_bytes", lambda descriptor: default(descriptor) or 4096)
     with pool_of(1) as pool:
         assert done_indices(pool, [text * 2000 for text in TEXTS], chunk=4) == list(range(12))
 
@@ -139,7 +140,7 @@ def test_a_machine_without_room_for_a_worker_is_one_line_with_advice(monkeypatch
     def refuse(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"myxtts.runtime.workers.{call}", refuse)
+    monkeypatch.setattr(f"myxtts.runtime.worker_process.{call}", refuse)
     with pool_of(1) as pool, pytest.raises(MyXTTSError, match=advice):
         done_indices(pool)
 

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from myxtts.runtime.workers import serve_jobs
+from myxtts.runtime.worker_process import serve_jobs
 
 
 def build_jobs(setup):

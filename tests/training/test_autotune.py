@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from myxtts.runtime import machine
 from myxtts.training import autotune, voice_task
 from myxtts.training.autotune import (
     FILE_NAME,
@@ -119,6 +121,14 @@ def test_every_trial_is_measured_from_before_the_first_and_by_its_own_peak(monke
         with meter.trial():
             gpu.use(most * GIB, kept * GIB)
         assert meter.taken_bytes == taken * GIB
+
+
+def test_the_free_memory_of_a_gpu_is_that_of_the_card(monkeypatch):
+    card = SimpleNamespace(memory_total_bytes=24 * GIB, memory_used_bytes=3 * GIB)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: ["GPU:0"])
+    monkeypatch.setattr(machine, "_open_nvml", lambda nvml: (SimpleNamespace(nvmlShutdown=lambda: None), [0], None))
+    monkeypatch.setattr(machine.MachineSampler, "_sample_gpu", lambda sampler, index, handle: card)
+    assert autotune.free_memory_bytes() == 21 * GIB
 
 
 def test_the_peak_of_a_process_is_seen_after_its_memory_was_given_back():

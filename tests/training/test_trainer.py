@@ -10,8 +10,8 @@ from myxtts.batches.on_the_fly import NOTICE
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, CorpusError, TrainingError
 from myxtts.runtime.locks import RunLock
-from myxtts.training.corpus import RUNTIME_NOTICE, open_corpus
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.training_corpus import RUNTIME_NOTICE, open_corpus
 from tests.corpus.tiny_corpus import make_corpus
 from tests.runtime.other_process import another_training
 from tests.training.small_runs import quiet_display, small_config, text_of

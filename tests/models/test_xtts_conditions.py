@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.virtual_speakers import source_bands, warped, warped_bands
+from myxtts.models.speakers import source_bands, warped, warped_bands
 from tests.models.clips import N_MELS, lay_out, make_clips, tiny_model
 
 CONTAINED = N_MELS // 2

@@ -11,14 +11,13 @@ import numpy as np
 
 from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
 from myxtts.batches.plan import Plan, plan_corpus
-from myxtts.cache.clip_table import ClipTable
-from myxtts.cache.format import Cache
+from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
-from myxtts.cache.writer import ignore_progress
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
 from myxtts.corpus.utterance import summarize_rejections
 from myxtts.models.spec import ModelSpec
+from myxtts.runtime.progress import ignore_progress
 
 STATISTICS_ROWS = 500_000
 """About as many frames decide the mean and deviation of each band (2 hours at 62 frames/s). Chosen; not measured."""

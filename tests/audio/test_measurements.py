@@ -5,7 +5,7 @@ import pytest
 import soxr
 
 from myxtts.audio.files import read_audio
-from myxtts.audio.recording_quality import estimate_bandwidth, estimate_snr
+from myxtts.audio.measurements import estimate_bandwidth, estimate_snr
 from myxtts.corpus.recipes import bundled_corpus
 
 

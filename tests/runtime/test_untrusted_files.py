@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from myxtts.runtime.files import check_regular_file, open_regular_file, read_regular_file
+from myxtts.runtime.untrusted_files import check_regular_file, open_regular_file, read_regular_file
 
 
 def test_a_regular_file_and_a_link_to_it_are_read_whole(tmp_path):
@@ -52,6 +52,6 @@ def test_a_name_with_a_nul_character_is_an_os_error():
 def test_a_pipe_that_replaces_the_file_after_the_check_is_rejected_without_waiting(tmp_path, monkeypatch):
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    monkeypatch.setattr("myxtts.runtime.files.check_regular_file", lambda path: None)
+    monkeypatch.setattr("myxtts.runtime.untrusted_files.check_regular_file", lambda path: None)
     with pytest.raises(OSError, match="not a regular file"):
         open_regular_file(path)
