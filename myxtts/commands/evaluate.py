@@ -53,7 +53,8 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--sentences",
-        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: the 100 that come with the package",
+        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: those that come with the package "
+        "(English, Persian)",
     )
     parser.add_argument(
         "--language",
@@ -154,13 +155,19 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def everyday_sentences() -> tuple[Sentence, ...]:
-    """The 100 English sentences that come with the package and are not part of a corpus."""
+def everyday_sentences(language: str = "en") -> tuple[Sentence, ...]:
+    """The sentences of a language that come with the package and are not part of a corpus: 100 in English, 60 in Persian."""
+    from myxtts.errors import EvaluationError
     from myxtts.evaluation.sentence_sets import read_sentences
 
-    listed = importlib.resources.files("myxtts") / "assets" / "sentences" / "everyday_en.txt"
+    lists = importlib.resources.files("myxtts") / "assets" / "sentences"
+    listed = lists / f"everyday_{language.split('-')[0]}.txt"
+    if not listed.is_file():
+        raise EvaluationError(
+            f"There are everyday sentences in en and fa. Received: {language}. Give a file of sentences."
+        )
     with importlib.resources.as_file(listed) as path:
-        return read_sentences(path, "en")
+        return read_sentences(path, language)
 
 
 def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
@@ -200,7 +207,7 @@ def _choose_sentences(
     else:
         language = resolve_language(arguments.language) if arguments.language is not None else "en"
     if arguments.sentences == EVERYDAY:
-        sentences = everyday_sentences()
+        sentences = everyday_sentences(language)
     elif arguments.sentences is not None:
         sentences = read_sentences(arguments.sentences, language)
     else:

@@ -132,17 +132,18 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_the_everyday_list_holds_100_sentences_of_at_most_300_characters_that_no_corpus_has():
+@pytest.mark.parametrize(("language", "count"), [("en", 100), ("fa", 60)])
+def test_everyday_lists_hold_sentences_of_at_most_300_characters_that_no_corpus_has(language, count):
     from myxtts.commands.evaluate import everyday_sentences
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.evaluation.text_errors import comparable_text
 
-    texts = [each.text for each in everyday_sentences()]
+    texts = [each.text for each in everyday_sentences(language)]
     known = {comparable_text(each.text, "en") for each in read_manifest(bundled_corpus()).utterances}
-    assert len(set(texts)) == 100
+    assert len(set(texts)) == count
     assert max(map(len, texts)) <= 300
-    assert not known & {comparable_text(text, "en") for text in texts}
+    assert not known & {comparable_text(text, language) for text in texts}
 
 
 def ids(content):
