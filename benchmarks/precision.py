@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Pyt
 
 from benchmarks.harness import interleaved, print_table, ratio, write_json
 from benchmarks.synthesis import sentences
+from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.engine import Encoded, Engine, Session
 from myxtts.synthesis.onnx_file import cut_model, read_model
 from myxtts.synthesis.options import SpeechOptions
@@ -36,7 +37,6 @@ from myxtts.synthesis.voice_folder import (
     LONGEST_SYMBOL_SECONDS,
     MEL,
     VOICE_MODEL_NAME,
-    bundled_voice,
     voice_tensors,
 )
 

@@ -31,9 +31,9 @@ from benchmarks.harness import interleaved, print_table, ratio, write_json
 from myxtts.runtime.worker_process import child_environment, module_command
 from myxtts.serving.encoders import PCM_RATE
 from myxtts.serving.wyoming import write_event
+from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice
 
 TEXT = (
     "The morning train was late again, so we waited on the platform and talked about the weather. A man with a red umbrella "

@@ -36,10 +36,11 @@ from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
+from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice, read_weights
+from myxtts.synthesis.voice_folder import read_weights
 
 FEWEST_WORDS = 4
 """Of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""

@@ -32,8 +32,8 @@ def draw_sentence(out: Path) -> None:
     from matplotlib.figure import Figure
 
     from myxtts.audio.mel import mel_numpy
+    from myxtts.synthesis.bundled import bundled_voice
     from myxtts.synthesis.voice import Voice
-    from myxtts.synthesis.voice_folder import bundled_voice
 
     voice = Voice.load(bundled_voice())
     audio = voice.synthesize(SENTENCE)

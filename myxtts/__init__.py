@@ -22,7 +22,7 @@ set_environment_defaults()
 
 
 def load_voice(folder: str | Path | None = None, threads: int | None = None) -> Voice:
-    """Load a voice folder, or the bundled voice; see `myxtts.synthesis.voice.Voice.load`."""
+    """Load a voice folder, or a bundled voice by name; see `myxtts.synthesis.voice.Voice.load`."""
     from myxtts.synthesis.voice import Voice  # only those who speak load ONNX Runtime
 
     return Voice.load(folder, threads)

@@ -46,6 +46,15 @@ def usual_hangup():
     signal.signal(signal.SIGHUP, previous)
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def bundled_cache(tmp_path_factory):
     """The bundled corpus, prepared once for all tests."""

@@ -32,12 +32,15 @@ SHOWN_FAILURES = 20
 
 def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts evaluate`."""
-    parser.add_argument("voice", nargs="?", type=Path, help="a voice folder (default: the bundled voice)")
+    parser.add_argument(
+        "voice",
+        nargs="?",
+        help="a voice folder, or a bundled voice by name (default: the bundled voice for the language)",
+    )
     parser.add_argument(
         "--vocoder",
-        type=Path,
         metavar="FILE",
-        help=".onnx file of a vocoder instead of the voice's own, or of Griffin-Lim",
+        help=".onnx file of a vocoder (or `universal`) instead of the voice's own, or of Griffin-Lim",
     )
     parser.add_argument(
         "--recordings-only",
@@ -173,8 +176,9 @@ def everyday_sentences(language: str = "en") -> tuple[Sentence, ...]:
 def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
     """The folder and description of the voice, checked before TensorFlow is imported; None with --recordings-only."""
     from myxtts.errors import EvaluationError
+    from myxtts.synthesis.bundled import find_voice
     from myxtts.synthesis.options import check_front_end
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+    from myxtts.synthesis.voice_folder import read_description
 
     if arguments.recordings_only:
         if arguments.score_card:
@@ -184,7 +188,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
         return None, None
     if arguments.sample_rate is not None:
         raise EvaluationError("--sample-rate needs --recordings-only: a voice speaks at its own rate. Remove the flag.")
-    folder = arguments.voice if arguments.voice is not None else bundled_voice()
+    folder = find_voice(arguments.voice, *([] if arguments.language is None else [arguments.language]))
     description = read_description(folder)
     check_front_end(description.tokenizer().front_end)
     return folder, description
@@ -281,7 +285,7 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path | None, vocoder: Path | None) -> Voice:
+def _load_voice(folder: Path | None, vocoder: str | None) -> Voice:
     from myxtts.synthesis.voice import Voice
 
     return Voice.load(folder, vocoder=vocoder)
@@ -302,9 +306,9 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
     return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
 
 
-def _copying_vocoder(mel: MelSpec, vocoder: Path | None) -> Callable[[np.ndarray], np.ndarray]:
+def _copying_vocoder(mel: MelSpec, vocoder: str | None) -> Callable[[np.ndarray], np.ndarray]:
     """The vocoder of --vocoder, otherwise Griffin-Lim: log-mel (frames, n_mels) → samples."""
     from myxtts.synthesis.griffin_lim import GriffinLim
-    from myxtts.synthesis.vocoder import open_vocoder_file
+    from myxtts.synthesis.vocoder import find_vocoder, open_vocoder_file
 
-    return GriffinLim(mel) if vocoder is None else open_vocoder_file(vocoder, mel)
+    return GriffinLim(mel) if vocoder is None else open_vocoder_file(find_vocoder(vocoder), mel)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from myxtts.errors import AudioError, TextError
+from myxtts.errors import AudioError, TextError, VoiceError
 from myxtts.runtime.console import exit_on_signals, printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,11 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
 
     defaults = SpeechOptions()
     parser.add_argument("--text-file", metavar="FILE", help="read the text from a file (UTF-8)")
-    parser.add_argument("--voice", metavar="DIR", help="voice folder (default: the bundled voice)")
+    parser.add_argument(
+        "--voice",
+        metavar="NAME|DIR",
+        help="a bundled voice by name, or a voice folder (default: the bundled voice for the language)",
+    )
     parser.add_argument("--vocoder", metavar="FILE", help=".onnx file of a vocoder (default: the voice's own)")
     parser.add_argument(
         "-o",
@@ -94,7 +98,7 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="replace speech.wav, or the files of a batch, instead of keeping them"
     )
-    parser.add_argument("--language", help="language of the text, by code or name (default: the first of the voice)")
+    parser.add_argument("--language", help="language of the text, by code or name (default: by the script of the text)")
     parser.add_argument(
         "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"
     )
@@ -120,7 +124,7 @@ def run_say(arguments: argparse.Namespace) -> int:
             return _run_batch(arguments)
     with exit_on_signals():
         text = _read_text(arguments)
-        folder, description = _read_voice(arguments)
+        folder, description = _read_voice(arguments, text)
         options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
         with _open_destination(arguments, description) as destination:
             voice, start_up_seconds = _load_voice(folder, arguments.vocoder)
@@ -140,7 +144,7 @@ def _run_batch(arguments: argparse.Namespace) -> int:
             raise TextError(f"--batch and {name} exclude each other. Leave out one of them.")
     if arguments.output is None or arguments.output == STANDARD_STREAM or arguments.play:
         raise AudioError("--batch writes files: give their folder with -o FOLDER, without --play.", "missing")
-    folder, description = _read_voice(arguments)
+    folder, description = _read_voice(arguments, "")
     items = read_batch(arguments.batch, description)
     options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
     voice, _ = _load_voice(folder, arguments.vocoder)
@@ -166,7 +170,7 @@ def run_clone(arguments: argparse.Namespace) -> int:
     with exit_on_signals():
         has_text = arguments.text is not None or arguments.text_file is not None or not arguments.save_speaker
         text = _read_text(arguments) if has_text else ""
-        folder, description = _read_voice(arguments)
+        folder, description = _read_voice(arguments, text, clones=True)
         references = [arguments.reference, *arguments.more]
         _check_cloning(references, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
@@ -188,7 +192,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
     if arguments.list_voices:
         return list_voices([] if arguments.voice is None else [Path(arguments.voice)])
-    _, description = _described_voice(arguments)
+    _, description = _described_voice(arguments, "")
     if arguments.list_languages:
         lines = [f"{code}  {language_name(code)}" for code in description.languages]
     else:
@@ -235,22 +239,54 @@ def _read_text(arguments: argparse.Namespace) -> str:
     return text
 
 
-def _read_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
-    """The folder and description of the voice; raises an error for options that it does not support."""
+def _read_voice(arguments: argparse.Namespace, text: str, clones: bool = False) -> tuple[Path, VoiceDescription]:
+    """The folder and description of the voice; raises an error for options that it does not support.
+
+    Sets `arguments.language` where the script of the text gives it.
+    """
+    from myxtts.synthesis.bundled import guess_language
     from myxtts.synthesis.options import check_front_end, check_language
 
-    folder, description = _described_voice(arguments)
+    folder, description = _described_voice(arguments, text, clones)
     _speech_options(arguments, None)
-    check_language(arguments.language, description.languages)
-    check_front_end(description.tokenizer().front_end)
+    if arguments.language is None:
+        arguments.language = guess_language(text, description.languages)
+    language = check_language(arguments.language, description.languages)
+    check_front_end(description.tokenizer().front_end, language)
     return folder, description
 
 
-def _described_voice(arguments: argparse.Namespace) -> tuple[Path, VoiceDescription]:
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+def _described_voice(arguments: argparse.Namespace, text: str, clones: bool = False) -> tuple[Path, VoiceDescription]:
+    """The voice that was named, otherwise the bundled one for the language that can clone or has the speaker."""
+    from myxtts.synthesis.bundled import BUNDLED, bundled_voice_for, find_voice
+    from myxtts.synthesis.voice_folder import read_description
 
-    folder = Path(arguments.voice) if arguments.voice is not None else bundled_voice()
+    speaker = None if clones else arguments.speaker
+
+    def suits(folder: Path, description: VoiceDescription) -> bool:
+        if clones:
+            return description.model_spec().has_speakers
+        return speaker is None or _has_speaker(speaker, folder, description)
+
+    if arguments.voice in (None, BUNDLED):
+        folder = bundled_voice_for(text, arguments.language, suits)
+    else:
+        folder = find_voice(arguments.voice)
     return folder, read_description(folder)
+
+
+def _has_speaker(name: str, folder: Path, description: VoiceDescription) -> bool:
+    from myxtts.synthesis.options import parse_mixture
+    from myxtts.synthesis.speaker import Speaker
+    from myxtts.synthesis.voice_folder import voice_identity
+
+    if name not in description.speakers and os.path.isfile(name):
+        return Speaker.load(name).voice == voice_identity(folder, description)
+    try:
+        parse_mixture(name, description.speakers)
+    except VoiceError:
+        return False
+    return True
 
 
 def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speaker | None:
@@ -339,10 +375,10 @@ def _open_destination(arguments: argparse.Namespace, description: VoiceDescripti
 
 def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destination, start_up_seconds: float) -> int:
     from myxtts.audio.files import resample
-    from myxtts.synthesis.output import AudioFileWriter, open_output, play
+    from myxtts.synthesis.output import AudioFileWriter, open_output, play, synthetic_tags
     from myxtts.synthesis.timings import Timeline
 
-    rate, num_samples = destination.sample_rate, 0
+    rate, num_samples, tags = destination.sample_rate, 0, synthetic_tags(voice.name)
     timeline = Timeline()
     unknown: Counter[str] = Counter()
     started = time.perf_counter()
@@ -356,10 +392,10 @@ def _speak(voice: Voice, text: str, options: SpeechOptions, destination: _Destin
         with ExitStack() as writers:
             outputs = []
             if destination.is_written:
-                opened = open_output(destination.path, rate, destination.format, sys.stdout.buffer)
+                opened = open_output(destination.path, rate, destination.format, sys.stdout.buffer, tags)
                 outputs.append(writers.enter_context(opened))
             if played is not None:
-                outputs.append(writers.enter_context(AudioFileWriter(played, rate)))
+                outputs.append(writers.enter_context(AudioFileWriter(played, rate, tags=tags)))
             for chunk in chunks:
                 samples = resample(chunk.samples, chunk.sample_rate, rate)
                 for output in outputs:

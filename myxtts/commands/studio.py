@@ -57,14 +57,14 @@ def run_studio(arguments: argparse.Namespace) -> int:
     from myxtts.serving.settings import LOOPBACK, Settings
     from myxtts.serving.studio import Workspace, add_studio
     from myxtts.serving.voices import open_voices
-    from myxtts.synthesis.voice_folder import bundled_voice
+    from myxtts.synthesis.bundled import bundled_voices, find_voice
 
     if arguments.threads is not None and arguments.threads < 1:
         raise ConfigError(f"--threads must be at least 1. Received: {arguments.threads}.")
     for folder in arguments.corpus:
         if not folder.is_dir():
             raise ConfigError(f"--corpus must be a folder of recordings. Received: {folder}.")
-    folders = arguments.voice or [bundled_voice()]
+    folders = [find_voice(folder) for folder in arguments.voice] or list(bundled_voices().values())
     places = {folder.resolve().name: folder.resolve() for folder in folders}
     workspace = Workspace(arguments.workspace.resolve(), places, [folder.resolve() for folder in arguments.corpus])
     settings = Settings(host=LOOPBACK, port=arguments.port, speakers_folder=workspace.speakers_folder)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice_folder import VoiceDescription
 
-BUNDLED = "bundled"
-"""The voice that comes with MyXTTS."""
 MOST_LINES = 30
 """Printed lines of one entry; the rest is in voice.json."""
 LONGEST_FACT = 500
@@ -38,7 +36,7 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "source",
         metavar="SOURCE",
-        help="a checkpoint, the folder of a run (its best checkpoint is used), a voice folder, or `bundled`",
+        help="a checkpoint, the folder of a run (its best checkpoint is used), a voice folder, or the name of a bundled voice",
     )
     export.add_argument("out", metavar="OUT", type=Path, help="folder to write")
     export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
@@ -48,19 +46,30 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not copy the vocoder and the pronunciation models: only this version of MyXTTS can speak the voice then",
     )
+    export.add_argument(
+        "--vocoder",
+        metavar="FILE",
+        help="its vocoder: the .onnx file of `myxtts train-vocoder`, `universal`, or `griffin-lim` (default: the vocoder of the "
+        "voice; for a checkpoint, universal if it fits its mels)",
+    )
     export.add_argument("--no-samples", action="store_true", help="do not add sample-1.wav and sample-2.wav")
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
     convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
     show = actions.add_parser("show", help="show languages, speakers, size and license of a voice")
-    show.add_argument("voice", metavar="VOICE", nargs="?", help="voice folder (default: the bundled voice)")
+    show.add_argument(
+        "voice",
+        metavar="VOICE",
+        nargs="?",
+        help="voice folder, or the name of a bundled voice (default: the bundled English one)",
+    )
     listing = actions.add_parser("list", help="list the voices in folders, with their languages and speakers")
     listing.add_argument(
         "folders",
         metavar="FOLDER",
         nargs="*",
         type=Path,
-        help="folders to search, two levels deep (default: the current folder; the bundled voice is listed as well)",
+        help="folders to search, two levels deep (default: the current folder; the bundled voices are listed as well)",
     )
 
 
@@ -79,7 +88,11 @@ def run_voice(arguments: argparse.Namespace) -> int:
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts export`."""
-    parser.add_argument("voice", metavar="VOICE", help="voice folder, or `bundled`")
+    parser.add_argument(
+        "voice",
+        metavar="VOICE",
+        help="voice folder, or the name of a bundled voice (`bundled`: that of --language, or the English one)",
+    )
     parser.add_argument("out", metavar="OUT", type=Path, help="folder to write; its name is the name of a Piper voice")
     parser.add_argument(
         "--format",
@@ -101,9 +114,9 @@ def run_export(arguments: argparse.Namespace) -> int:
     from myxtts.export.piper import export_piper
     from myxtts.export.sherpa import export_sherpa
     from myxtts.export.whole_voice import export_onnx
-    from myxtts.synthesis.voice_folder import bundled_voice
+    from myxtts.synthesis.bundled import find_voice
 
-    voice = bundled_voice() if arguments.voice == BUNDLED else Path(arguments.voice)
+    voice = find_voice(arguments.voice, *([] if arguments.language is None else [arguments.language]))
     if arguments.format == "piper":
         if arguments.words is not None:
             raise VoiceError("Piper phonemizes by itself. Leave out --words.")
@@ -132,13 +145,14 @@ def _read_words(path: str | None) -> list[str]:
 
 def _export(arguments: argparse.Namespace) -> int:
     from myxtts.export.voice_writer import copy_voice, write_samples
-    from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice
+    from myxtts.synthesis.bundled import find_voice
+    from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
 
-    source = bundled_voice() if arguments.source == BUNDLED else Path(arguments.source)
+    source = find_voice(arguments.source)
     if (source / DESCRIPTION_NAME).is_file():
         if arguments.license or arguments.attribution:
             raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
-        folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets)
+        folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
     else:
         folder = _export_checkpoint(source, arguments)
     if not arguments.no_samples:
@@ -162,13 +176,15 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         arguments.license,
         arguments.attribution,
         copies_assets=not arguments.shared_assets,
+        vocoder=arguments.vocoder,
     )
 
 
 def _show(voice: str | None) -> int:
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+    from myxtts.synthesis.bundled import find_voice
+    from myxtts.synthesis.voice_folder import read_description
 
-    folder = Path(voice) if voice is not None else bundled_voice()
+    folder = find_voice(voice)
     description = read_description(folder)
     _write_entries(_entries_of(folder, description))
     _write_scores(folder)
@@ -206,14 +222,15 @@ def _write_scores(folder: Path) -> None:
 
 
 def list_voices(folders: Sequence[Path]) -> int:
-    """Print one line per voice: folder, rate, languages, speakers. Without folders: the bundled voice and those in `.`."""
-    from myxtts.synthesis.voice_folder import bundled_voice, find_voices
+    """Print one line per voice: folder, rate, languages, speakers. Without folders: the bundled voices and those in `.`."""
+    from myxtts.synthesis.bundled import bundled_voices
+    from myxtts.synthesis.voice_folder import find_voices
 
     for folder in folders:
         if not os.path.isdir(folder):
             raise VoiceError(f"{folder} is not a folder. Expected folders that contain voices.")
     found = [voice for folder in folders or [Path()] for voice in find_voices(folder)]
-    rows = [("bundled", bundled_voice())] if not folders else []
+    rows = list(bundled_voices().items()) if not folders else []
     rows += [(str(voice), voice) for voice in dict.fromkeys(found)]
     if not rows:
         raise VoiceError(
@@ -254,7 +271,7 @@ def _entries_of(folder: Path, description: VoiceDescription) -> dict[str, str]:
         "languages": ", ".join(description.languages),
         "speakers": speakers + ("; can clone" if model.has_speakers else "; cannot clone"),
         "symbols": f"{len(description.symbols)} {description.front_end['kind']}",
-        "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands",
+        "sound": f"{mel.sample_rate} Hz, {mel.n_mels} mel bands, vocoder {description.vocoder.name}",
         "size": f"{megabytes:.1f} MB",
         "trained on": _trained_on(description.training_split),
         "license": _first_line(description.licence) or "not stated",

@@ -127,17 +127,16 @@ class FolderIndex:
 
     @cached_property
     def _by_base_name(self) -> dict[str, str]:
-        """Last part of the path → recording, where only one has it; made when the first id is not found directly."""
-        unique: dict[str, str] = {}
-        ambiguous: set[str] = set()
+        """Last part of the path → recording, where only one has it; made when the first id is not found directly.
+
+        Files with the extension of a recording come before others: verified/a.flac before audio/a.webm.
+        """
+        usual: dict[str, str | None] = {}
+        others: dict[str, str | None] = {}
         for key, relative in self.audio.items():
-            base = key.rpartition("/")[2]
-            if base in unique:
-                ambiguous.add(base)
-            unique[base] = relative
-        for base in ambiguous:
-            del unique[base]
-        return unique
+            names, base = usual if os.path.splitext(relative)[1].lower() in _RANK else others, key.rpartition("/")[2]
+            names[base] = None if base in names else relative
+        return {base: relative for base, relative in (others | usual).items() if relative is not None}
 
     def local_name(self, name: str) -> str:
         """A name relative to this folder: an absolute path, also one of another machine, becomes the path of our recording."""

@@ -137,13 +137,14 @@ def build_freeswitch_corpus(
         recordings = sorted((source / below).glob("*/48000/*.wav"))
         if not recordings:
             raise CorpusError(f"No recording of {voice} was found. Expected: {source / below}/SECTION/48000/*.wav.")
-        texts = _read_phrases(Path(phrases) / f"phrase_{language[:2]}.xml")
+        phrase_file = _phrase_file(Path(phrases), language)
+        texts = _read_phrases(phrase_file)
         for path in recordings:
             section, clip_id = path.parent.parent.name, f"{voice}_{path.parent.parent.name}_{path.stem}"
             text = texts.get((section, path.name))
             if not text:
                 reason = "empty text" if text is None else "not speech"
-                rejected.append(Rejection(clip_id, str(path), reason, f"phrase_{language[:2]}.xml has no text for it"))
+                rejected.append(Rejection(clip_id, str(path), reason, f"{phrase_file.name} has no text for it"))
                 continue
             line = _linked(Utterance(clip_id, path, text, language, voice), target, copy_audio, rejected)
             lines += [line] if line else []
@@ -206,6 +207,13 @@ def _joined(
     write_audio(target / "wavs" / f"{clip_id}.flac", samples, rate)
     text = ", ".join(DIGITS[digit] for digit in digits)
     return [MetadataLine(clip_id, text, text, speaker, AUDIOMNIST.language, len(samples) / rate)]
+
+
+def _phrase_file(folder: Path, language: str) -> Path:
+    """The file of a language: phrase_pt.xml, or phrase_pt_BR.xml as newer clones name it."""
+    base, _, region = language.partition("-")
+    plain, regional = (folder / f"phrase_{name}.xml" for name in (base, f"{base}_{region.upper()}"))
+    return regional if regional.is_file() else plain
 
 
 def _read_phrases(path: Path) -> dict[tuple[str, str], str]:

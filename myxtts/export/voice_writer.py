@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from myxtts.audio.files import write_audio
 from myxtts.errors import VoiceError
 from myxtts.export.networks import speaker_model, voice_model
 from myxtts.runtime.atomic import cause_of, replacing_folder
 from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
+from myxtts.synthesis.output import AudioFileWriter, synthetic_tags
 from myxtts.synthesis.reader import g2p_file, g2p_name
 from myxtts.synthesis.score_card import SCORES_NAME
-from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file
+from myxtts.synthesis.vocoder import VOCODER_TENSORS, find_vocoder, refer_to, vocoder_file
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import (
     DESCRIPTION_NAME,
@@ -33,6 +33,7 @@ from myxtts.synthesis.voice_folder import (
     SAMPLE_NAMES,
     SPEAKER_MODEL_NAME,
     VOICE_MODEL_NAME,
+    VocoderReference,
     VoiceDescription,
     check_description,
     model_files,
@@ -65,6 +66,7 @@ def save_voice(
     license_text: str = "",
     *,
     copies_assets: bool = True,
+    vocoder: str | Path | None = None,
 ) -> Path:
     """Write a voice folder, or replace one, so that a reader sees the old voice or the whole new one.
 
@@ -75,9 +77,10 @@ def save_voice(
         speaker_vectors: (speakers, speaker_channels) of `description.speakers`, for voices of several speakers.
         license_text: the license in full, if it is more than a name.
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
+        vocoder: file or name of a vocoder that replaces that of the description; `griffin-lim`: none.
     """
     folder = Path(folder)
-    description = _with_g2p_hashes(description)
+    description, vocoder = _with_vocoder(_with_g2p_hashes(description), vocoder)
     check_description(description)
     license_bytes = license_text.encode("utf-8", "replace")
     if len(license_bytes) > MOST_LICENSE_BYTES:
@@ -85,19 +88,23 @@ def save_voice(
     files = _model_files(description, weights, speaker_vectors)
     if license_bytes:
         files[LICENSE_NAME] = license_bytes
-    return _write(folder, description, files, folder if copies_assets else None)
+    return _write(folder, description, files, folder if copies_assets else None, vocoder)
 
 
-def copy_voice(source: Path, folder: Path, *, copies_assets: bool = True) -> Path:
-    """Write a complete copy of a voice: with its vocoder and pronunciation models, its scores and its samples."""
-    description = _with_g2p_hashes(read_description(source))
+def copy_voice(source: Path, folder: Path, *, copies_assets: bool = True, vocoder: str | Path | None = None) -> Path:
+    """Write a complete copy of a voice: with its vocoder and pronunciation models, its scores and its samples.
+
+    With another vocoder (as in `save_voice`) the scores and samples, which are those of the old one, are left out.
+    """
+    description, vocoder = _with_vocoder(_with_g2p_hashes(read_description(source)), vocoder)
+    sounding = () if vocoder is not None else (SCORES_NAME, *SAMPLE_NAMES)
     names = [path.name for path in model_files(source, description)]
-    names += [name for name in (LICENSE_NAME, SCORES_NAME, *SAMPLE_NAMES) if (source / name).is_file()]
+    names += [name for name in (LICENSE_NAME, *sounding) if (source / name).is_file()]
     try:
         files = {name: read_regular_file(source / name, LARGEST_FILE) for name in names}
     except OSError as error:
         raise VoiceError(f"{error.filename} cannot be read: {error.strerror}.") from None
-    return _write(folder, description, files, source if copies_assets else None)
+    return _write(folder, description, files, source if copies_assets else None, vocoder)
 
 
 def write_samples(folder: Path) -> list[Path]:
@@ -106,8 +113,8 @@ def write_samples(folder: Path) -> list[Path]:
     texts = SAMPLE_TEXTS.get(base_language(voice.languages[0]), ())
     paths = [folder / name for name, _ in zip(SAMPLE_NAMES, texts, strict=False)]
     for path, text in zip(paths, texts, strict=True):
-        audio = voice.synthesize(text)
-        write_audio(path, audio.samples, audio.sample_rate)
+        with AudioFileWriter(path, voice.sample_rate, tags=synthetic_tags(voice.name)) as file:
+            file.write(voice.synthesize(text).samples)
     return paths
 
 
@@ -120,11 +127,25 @@ def _with_g2p_hashes(description: VoiceDescription) -> VoiceDescription:
     return replace(description, g2p={code: g2p.model_sha256(code) for code in g2p.LANGUAGES if code in needed})
 
 
-def _assets_of(description: VoiceDescription, source: Path) -> dict[str, bytes]:
-    """The vocoder and the pronunciation models of a voice, from the package or the folder `source`; their hashes are checked."""
+def _with_vocoder(description: VoiceDescription, vocoder: str | Path | None) -> tuple[VoiceDescription, Path | None]:
+    """The description with another vocoder, and the file of that one."""
+    if vocoder is None:
+        return description, None
+    if str(vocoder) == GRIFFIN_LIM:
+        return replace(description, vocoder=VocoderReference()), Path(GRIFFIN_LIM)
+    path = find_vocoder(vocoder)
+    return replace(description, vocoder=refer_to(path, description.mel_spec())), path
+
+
+def _assets_of(description: VoiceDescription, source: Path, vocoder: Path | None) -> dict[str, bytes]:
+    """The vocoder and the pronunciation models of a voice, from the package or the folder `source`; their hashes are checked.
+
+    Args:
+        vocoder: the file of the vocoder if it is elsewhere.
+    """
     files = {}
     if description.vocoder.name != GRIFFIN_LIM:
-        path = vocoder_file(description.vocoder, source)
+        path = vocoder or vocoder_file(description.vocoder, source)
         read_model(path, *VOCODER_TENSORS, description.vocoder.sha256)
         files[path.name] = path.read_bytes()
     for code in description.g2p:
@@ -132,10 +153,20 @@ def _assets_of(description: VoiceDescription, source: Path) -> dict[str, bytes]:
     return files
 
 
-def _write(folder: Path, description: VoiceDescription, files: dict[str, bytes], assets_from: Path | None) -> Path:
+def _write(
+    folder: Path,
+    description: VoiceDescription,
+    files: dict[str, bytes],
+    assets_from: Path | None,
+    vocoder: Path | None,
+) -> Path:
     """Write the files, the description, and the assets unless `assets_from` is None."""
     if assets_from is not None:
-        files = files | _assets_of(description, assets_from)
+        files = files | _assets_of(description, assets_from, vocoder)
+    elif description.vocoder.name != GRIFFIN_LIM and vocoder not in (None, find_vocoder(description.vocoder.name)):
+        raise VoiceError(
+            f"The vocoder {vocoder} is not one of the package, so it must be copied: leave out --shared-assets."
+        )
     lexicon = description.front_end["lexicon"]
     if lexicon:
         files[LEXICON_NAME] = "".join(f"{word}\t{phonemes}\n" for word, phonemes in sorted(lexicon.items())).encode()

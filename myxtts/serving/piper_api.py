@@ -51,7 +51,7 @@ def piper_routes(engine: SpeechEngine) -> APIRouter:
     )
     async def synthesize(body: SynthesizeBody, request: Request) -> Response:
         """Speak a text."""
-        voice, speaker = engine.voices.choose(body.voice)
+        voice, speaker = engine.voices.choose(body.voice, body.text)
         options = SpeechOptions(
             language=guess_language(body.text, voice.languages),
             speaker=_speaker(body, voice) or speaker,

@@ -131,7 +131,7 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
 def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
     """Accept a request; what is returned must be closed."""
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
-    voice, speaker = engine.voices.choose(name)
+    voice, speaker = engine.voices.choose(name, body.input, body.language)
     options = SpeechOptions(
         language=body.language or guess_language(body.input, voice.languages),
         speaker=speaker,

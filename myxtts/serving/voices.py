@@ -7,7 +7,6 @@ import hashlib
 import re
 import threading
 import time
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import NamedTuple
 from myxtts.errors import VoiceError
 from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
+from myxtts.synthesis.bundled import bundled_voices, find_voice, guess_language, voice_for_text
 from myxtts.synthesis.options import SHOWN_NAMES, check_front_end, parse_mixture
 from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice
-from myxtts.text.languages import likely_script
+from myxtts.text.languages import match_language
 
 OPENAI_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
 """The names that clients have built in."""
@@ -29,16 +28,7 @@ DEFAULT_NAMES = ("", "default")
 MOST_SPEAKERS = 1000
 """Cloned speakers of one server."""
 _SPEAKER_NAME = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?")
-_SCRIPTS = {
-    "ARABIC": "Arab",
-    "LATIN": "Latn",
-    "CYRILLIC": "Cyrl",
-    "GREEK": "Grek",
-    "HEBREW": "Hebr",
-    "DEVANAGARI": "Deva",
-}
-"""First word of a letter's Unicode name → ISO 15924."""
-LOOKED_AT_CHARACTERS = 400
+__all__ = ["OPENAI_VOICES", "Chosen", "VoiceEntry", "VoicePool", "guess_language", "open_voices"]
 
 
 class VoiceEntry(NamedTuple):
@@ -104,14 +94,16 @@ class VoicePool:
         names = OPENAI_VOICES + LATER_OPENAI_VOICES
         return {name: ids[index % len(ids)] for index, name in enumerate(names)}
 
-    def choose(self, name: str | None) -> Chosen:
+    def choose(self, name: str | None, text: str = "", language: str | None = None) -> Chosen:
         """The voice and speaker of a name; a `VoiceError` that lists the names if there is none.
 
         A name is a voice, a cloned speaker, `voice/speaker`, a speaker of any voice, a mixture of speakers (`anna:0.7+ben:0.3`),
-        or one of OpenAI's voices (`aliases`).
+        or one of OpenAI's voices (`aliases`). Without a name, the first voice that has the language, or that is written in the
+        script of the text.
         """
         if name is None or (name in DEFAULT_NAMES and name not in self.loaded):
-            return Chosen(self.loaded[self.default], None)
+            spoken = {each: voice.languages for each, voice in self.loaded.items()}
+            return Chosen(self.loaded[voice_for_text(text, language, spoken)], None)
         if name in self.loaded:
             return Chosen(self.loaded[name], None)
         if name in self._cloned and (owner := self._owner(self._cloned[name])) is not None:
@@ -126,7 +118,10 @@ class VoicePool:
                 return Chosen(voice, name)
         alias = self.aliases().get(name.lower())
         if alias is not None:
-            return self.choose(alias)
+            chosen, fitting = self.choose(alias), self.choose(None, text, language)
+            # OpenAI's clients always send a name: one whose voice lacks the language stands for any voice.
+            wanted = language or guess_language(text, fitting.voice.languages) or fitting.voice.languages[0]
+            return chosen if match_language(wanted, chosen.voice.languages) in chosen.voice.languages else fitting
         ids = [entry.id for entry in self.entries()]
         near = difflib.get_close_matches(name[:200], ids, n=1)
         advice = f" Did you mean {near[0]!r}?" if near else ""
@@ -211,12 +206,12 @@ class VoicePool:
 def open_voices(
     folders: Sequence[Path], speakers_folder: Path | None = None, threads: int | None = None
 ) -> tuple[VoicePool, list[str]]:
-    """Load voice folders (none: the bundled voice) and cloned speakers; also returns what could not be read.
+    """Load voice folders (none: the bundled voices) and cloned speakers; also returns what could not be read.
 
     A voice that needs espeak-ng is a `TextError` if that is not installed.
     """
     voices: dict[str, Voice] = {}
-    for folder in folders or [bundled_voice()]:
+    for folder in [find_voice(folder) for folder in folders] or bundled_voices().values():
         name = folder.resolve().name
         if name in voices:
             raise VoiceError(f"Two voices have the folder name {name!r}. Rename one of them: {folder}.")
@@ -224,24 +219,6 @@ def open_voices(
         check_front_end(voices[name].description.tokenizer().front_end)
     pool = VoicePool(voices, speakers_folder)
     return pool, pool.load_speakers()
-
-
-def guess_language(text: str, languages: Sequence[str]) -> str | None:
-    """The first language of a voice that is written in the script of most letters of a text; None: the voice's default.
-
-    Clients of OpenAI's interface have no field for a language.
-    """
-    if len(languages) < 2:
-        return None
-    counts: dict[str, int] = {}
-    for character in text[:LOOKED_AT_CHARACTERS]:
-        if character.isalpha():
-            script = _SCRIPTS.get(unicodedata.name(character, "").partition(" ")[0], "")
-            counts[script] = counts.get(script, 0) + 1
-    if not counts:
-        return None
-    script = max(counts, key=lambda each: counts[each])
-    return next((language for language in languages if likely_script(language) == script), None)
 
 
 def _is_speaker(name: str, voice: Voice) -> bool:

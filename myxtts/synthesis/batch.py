@@ -15,7 +15,7 @@ from myxtts.audio.files import resample
 from myxtts.errors import MyXTTSError, TextError
 from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.options import SpeechOptions, check_language, check_text_length, parse_mixture
-from myxtts.synthesis.output import AudioFileWriter, check_output_rate, resolve_format
+from myxtts.synthesis.output import AudioFileWriter, check_output_rate, resolve_format, synthetic_tags
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import VoiceDescription
 
@@ -159,7 +159,7 @@ def speak_batch(
             continue
         try:
             chunks = voice.say(item.text, replace(options, **item.options))
-            with AudioFileWriter(path, sample_rate, format) as file:
+            with AudioFileWriter(path, sample_rate, format, synthetic_tags(voice.name)) as file:
                 for chunk in chunks:
                     file.write(resample(chunk.samples, chunk.sample_rate, sample_rate))
             report.num_spoken += 1

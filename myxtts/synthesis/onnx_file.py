@@ -70,7 +70,8 @@ def read_model(path: Path, inputs: Collection[str], outputs: Collection[str], sh
         ) from None
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise VoiceError(
-            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again."
+            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again, or use "
+            "the version of MyXTTS that it was made with."
         )
     model = ModelProto()
     try:

@@ -13,8 +13,8 @@ from myxtts.errors import TextError, VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.console import printable
 from myxtts.synthesis.speaker import Speaker
-from myxtts.text import phonemes
-from myxtts.text.languages import match_language
+from myxtts.text import g2p, phonemes
+from myxtts.text.languages import language_name, match_language
 from myxtts.text.tokenizer import FrontEnd
 
 LONGEST_TEXT = 200_000
@@ -83,13 +83,19 @@ def check_language(language: str | None, languages: Sequence[str]) -> str:
     return found
 
 
-def check_front_end(front_end: FrontEnd) -> None:
-    """Raise a `TextError` if a voice needs espeak-ng and it is not installed or cannot be loaded."""
-    if front_end.kind != "phonemes" or front_end.phonemizer == "myxtts":
+def check_front_end(front_end: FrontEnd, language: str | None = None) -> None:
+    """Raise a `TextError` if a voice needs espeak-ng for a language, and it is not installed or cannot be loaded.
+
+    Without a language: if it needs espeak-ng for every language.
+    """
+    if front_end.kind != "phonemes":
+        return
+    if front_end.phonemizer == "myxtts" and (language is None or g2p.covers(language)):
         return
     if not phonemes.is_installed():
+        texts = "This voice" if language is None else f"This voice in {language_name(language)} ({language})"
         raise TextError(
-            "This voice speaks from phonemes, which need espeak-ng, and it is not installed. "
+            f"{texts} speaks from phonemes, which need espeak-ng, and it is not installed. "
             f"Run {phonemes.INSTALL_LINE} (GPL)."
         )
     phonemes.espeak_version()  # loads the library

@@ -19,6 +19,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import soundfile
 
+import myxtts
 from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import temporary_path
@@ -26,6 +27,8 @@ from myxtts.runtime.console import printable, signals_deferred
 
 LOWEST_RATE, HIGHEST_RATE = 4000, 192_000
 """Hz of the output."""
+LONGEST_TAG = 200
+"""Characters of a voice's name in a tag."""
 FILE_VARIABLE = "MYXTTS_WAV"
 """Environment variable that hands the path to PowerShell, which would otherwise parse it as code."""
 PLAYERS: Mapping[str, tuple[str, ...]] = {
@@ -150,16 +153,35 @@ def new_file(stem: str, format: str) -> Iterator[Path]:
         raise
 
 
-class AudioFileWriter:
-    """Takes chunks and leaves a whole file at `path`, or none: `with AudioFileWriter(path, 16000) as file: file.write(chunk)`."""
+def synthetic_tags(voice_name: str) -> dict[str, str]:
+    """The tags of a file with synthetic speech, by the names that `soundfile` has for them."""
+    name = printable(voice_name, keeps_lines=False)[:LONGEST_TAG]
+    return {
+        "artist": name,
+        "comment": f"Synthetic speech by MyXTTS, voice {name}",
+        "software": f"MyXTTS {myxtts.__version__}",
+    }
 
-    def __init__(self, path: str | Path, sample_rate: int, format: str | None = None):
+
+class AudioFileWriter:
+    """Takes chunks and leaves a whole file at `path`, or none: `with AudioFileWriter(path, 16000) as file: file.write(chunk)`.
+
+    `tags` (`synthetic_tags`) are written where the format has them: INFO in wav, comments in flac and ogg, ID3 in mp3.
+    """
+
+    def __init__(
+        self, path: str | Path, sample_rate: int, format: str | None = None, tags: Mapping[str, str] | None = None
+    ):
         self.path = Path(path)
         self.sample_rate = sample_rate
         self.num_samples = 0
         name = check_output(path, format)
         check_rate(name, sample_rate)
         self._container, self._coding = FORMATS[name]
+        # libsndfile writes the tags of mp3 as Latin-1 whatever they are, and raw samples have none.
+        encoding = "ascii" if name == "mp3" else "utf-8"
+        given = {} if tags is None or name == "raw" else tags
+        self._tags = {tag: text.encode(encoding, "replace").decode(encoding) for tag, text in given.items()}
         self._beside = temporary_path(self.path)
 
     def __enter__(self) -> AudioFileWriter:
@@ -169,6 +191,8 @@ class AudioFileWriter:
                 self._sound = soundfile.SoundFile(
                     cast(BinaryIO, self._stream), "w", self.sample_rate, 1, self._coding, format=self._container
                 )
+                for tag, text in self._tags.items():
+                    setattr(self._sound, tag, text)
         except OSError as error:
             raise self._failure(error) from None
         except BaseException:  # a signal, too: nobody will leave what was not entered
@@ -259,19 +283,23 @@ class RawWriter:
 
 @contextmanager
 def open_output(
-    path: str | Path | None, sample_rate: int, format: str | None, stream: BinaryIO
+    path: str | Path | None,
+    sample_rate: int,
+    format: str | None,
+    stream: BinaryIO,
+    tags: Mapping[str, str] | None = None,
 ) -> Iterator[AudioFileWriter | RawWriter]:
     """A writer for `path`, or for `stream` if that is None: raw as it comes, other formats whole at the end."""
     name = resolve_format(path, format)
     if path is not None:
-        with AudioFileWriter(path, sample_rate, name) as writer:
+        with AudioFileWriter(path, sample_rate, name, tags) as writer:
             yield writer
     elif name == "raw":
         yield RawWriter(stream)
     else:
         with tempfile.TemporaryDirectory() as folder:
             whole = Path(folder) / f"speech.{name}"
-            with AudioFileWriter(whole, sample_rate, name) as writer:
+            with AudioFileWriter(whole, sample_rate, name, tags) as writer:
                 yield writer
             with whole.open("rb") as file, _explained():
                 shutil.copyfileobj(file, stream)

@@ -1,8 +1,8 @@
 """From a log-mel to samples: the vocoder that a voice names.
 
 A neural vocoder is a file `NAME.onnx` with the inputs `mel` (frames, n_mels) and `noise` (frames, bins), the phases of the noise
-in turns, and the output `samples` (samples,). It is shared by voices: the file of the package is used if it has the hash that
-voice.json gives, otherwise the copy in the voice folder.
+in turns, and the output `samples` (samples,). It is shared by voices: the copy in the voice folder is used, otherwise the file of
+the package, and it must have the hash that voice.json gives. `universal` is the vocoder that comes with MyXTTS.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 from onnx import ModelProto
+from pydantic import ValidationError
 
 import myxtts
 from myxtts.audio.mel import MelSpec
@@ -26,6 +27,10 @@ from myxtts.synthesis.voice_folder import GRIFFIN_LIM, VocoderReference
 
 VOCODER_TENSORS = ("mel", "noise"), ("samples",)
 """Names of the inputs and outputs of a vocoder's file."""
+UNIVERSAL = "universal"
+"""The vocoder of the package that any voice with its mels can use."""
+RESERVED_NAMES = ("voice", "speaker", GRIFFIN_LIM)
+"""Names that a vocoder's file in a voice folder cannot have."""
 NOISE_SEED = 1
 """The noise is the same for every mel, so that a mel has one sound; what differs between seeds is the mel."""
 
@@ -64,6 +69,11 @@ def open_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path, 
 
 def open_vocoder_file(path: Path, mel: MelSpec, threads: int | None = None, sha256: str | None = None) -> NeuralVocoder:
     """The vocoder in a file; a `VoiceError` if it cannot be used, or not with mels of this definition."""
+    model, spec = _read(path, mel, sha256)
+    return NeuralVocoder(Session(model, threads), spec.bins)
+
+
+def _read(path: Path, mel: MelSpec, sha256: str | None = None) -> tuple[ModelProto, VocoderSpec]:
     model = read_model(path, *VOCODER_TENSORS, sha256)
     spec = vocoder_spec(model, path)
     if spec.mel != mel:
@@ -76,7 +86,7 @@ def open_vocoder_file(path: Path, mel: MelSpec, threads: int | None = None, sha2
         raise VoiceError(
             f"The vocoder {path} was trained on other mels: {differences}. Use a voice and a vocoder of the same family."
         )
-    return NeuralVocoder(Session(model, threads), spec.bins)
+    return model, spec
 
 
 def vocoder_spec(model: ModelProto, path: Path) -> VocoderSpec:
@@ -88,14 +98,42 @@ def vocoder_spec(model: ModelProto, path: Path) -> VocoderSpec:
         raise VoiceError(f"{path} does not say what mels it was trained on. Export the vocoder again.") from None
 
 
+def find_vocoder(name: str | Path) -> Path:
+    """The .onnx file of a vocoder given by its file or by its name in the package."""
+    is_name = Path(name).name == str(name) and Path(name).suffix != ".onnx"
+    return shared if is_name and (shared := _shared_file(str(name))).is_file() else Path(name)
+
+
+def refer_to(path: Path, mel: MelSpec) -> VocoderReference:
+    """What voice.json says of the vocoder in a file; a `VoiceError` if it is not one for these mels."""
+    _read(path, mel)
+    if path.stem in RESERVED_NAMES:
+        raise VoiceError(f"A vocoder in a voice folder cannot be named {path.stem!r}. Rename {path}.")
+    try:
+        return VocoderReference(name=path.stem, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    except ValidationError:
+        raise VoiceError(
+            f"The name of a vocoder has up to 64 letters, digits, dots, dashes or underscores. Rename {path}."
+        ) from None
+
+
+def universal_vocoder(mel: MelSpec) -> VocoderReference | None:
+    """The vocoder that comes with MyXTTS, if it does and if it was trained on these mels."""
+    path = _shared_file(UNIVERSAL)
+    if not path.is_file() or vocoder_spec(read_model(path, *VOCODER_TENSORS), path).mel != mel:
+        return None
+    return refer_to(path, mel)
+
+
+def _shared_file(name: str) -> Path:
+    return Path(myxtts.__file__).parent / "assets" / "vocoder" / f"{name}.onnx"
+
+
 def vocoder_file(reference: VocoderReference, voice_folder: Path) -> Path:
     """Where the file of a neural vocoder is; whoever reads it checks its hash."""
-    name = f"{reference.name}.onnx"
-    shared = Path(myxtts.__file__).parent / "assets" / "vocoders" / name
-    if shared.is_file() and hashlib.sha256(shared.read_bytes()).hexdigest() == reference.sha256:
-        return shared
-    if (voice_folder / name).is_file():
-        return voice_folder / name
+    for path in (voice_folder / f"{reference.name}.onnx", _shared_file(reference.name)):
+        if path.is_file():
+            return path
     raise VoiceError(
         f"The voice needs the vocoder {reference.name!r}, which is neither in {voice_folder} nor in this version of MyXTTS. "
         "Update MyXTTS, or copy the vocoder's file into the voice folder."

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.errors import TextError, VoiceError
+from myxtts.synthesis.bundled import find_voice
 from myxtts.synthesis.engine import Encoded, Engine, Sampling, load_engine
 from myxtts.synthesis.markup import Part, Spoken, Style, parse_markup
 from myxtts.synthesis.options import (
@@ -34,8 +35,8 @@ from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_part
 from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
-from myxtts.synthesis.vocoder import Vocoder, open_vocoder, open_vocoder_file
-from myxtts.synthesis.voice_folder import VoiceDescription, bundled_voice, read_description, voice_identity
+from myxtts.synthesis.vocoder import Vocoder, find_vocoder, open_vocoder, open_vocoder_file
+from myxtts.synthesis.voice_folder import VoiceDescription, read_description, voice_identity
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.tokenizer import Tokenizer
 
@@ -83,8 +84,10 @@ class Voice:
         vocoder: Vocoder,
         speaker_vectors: np.ndarray | None,
         identity: str,
+        name: str = "",
     ):
         """Use `Voice.load`."""
+        self.name = name
         self.description = description
         self.tokenizer = tokenizer
         self.engine = engine
@@ -108,11 +111,11 @@ class Voice:
         """Read a voice folder; a missing, damaged, foreign or newer one is a `VoiceError`.
 
         Args:
-            folder: the voice folder; None: the bundled voice.
+            folder: the voice folder, or the name of a bundled voice (`kathleen`, `base`); None: the bundled English voice.
             threads: threads of one sentence; None: as many as there are cores for this process.
-            vocoder: the .onnx file of a vocoder to use instead of the voice's own.
+            vocoder: the .onnx file or the name of a vocoder to use instead of the voice's own.
         """
-        folder = bundled_voice() if folder is None else Path(folder)
+        folder = find_voice(folder)
         description = read_description(folder)
         tokenizer = open_tokenizer(description, folder)
         engine, speaker_vectors = load_engine(folder, description, threads)
@@ -120,8 +123,9 @@ class Voice:
         if vocoder is None:
             opened = open_vocoder(description.vocoder, mel, folder, threads)
         else:
-            opened = open_vocoder_file(Path(vocoder), mel, threads)
-        return cls(description, tokenizer, engine, opened, speaker_vectors, voice_identity(folder, description))
+            opened = open_vocoder_file(find_vocoder(vocoder), mel, threads)
+        identity = voice_identity(folder, description)
+        return cls(description, tokenizer, engine, opened, speaker_vectors, identity, folder.resolve().name)
 
     def with_lexicon(self, lexicon: Lexicon) -> Voice:
         """The same voice, which reads the words of a lexicon as it says; for other words its own lexicon stays.

@@ -334,17 +334,6 @@ def voice_tensors(description: VoiceDescription) -> tuple[tuple[str, ...], tuple
     return (*VOICE_INPUTS, *speaker), (MEL, FRAMES_PER_SYMBOL)
 
 
-def bundled_voice() -> Path:
-    """The folder of the voice that comes with MyXTTS."""
-    folder = Path(myxtts.__file__).parent / "assets" / "voices" / "default"
-    if not (folder / DESCRIPTION_NAME).is_file():
-        raise VoiceError(
-            "No voice comes with this copy of MyXTTS. Train one (python train_main.py), export it (myxtts voice export "
-            "checkpointsmain my-voice), and name it: --voice my-voice."
-        )
-    return folder
-
-
 def find_voices(folder: str | Path) -> list[Path]:
     """Folders with a voice.json: `folder` itself, and up to two levels below it (`voices/anna`, `my-run/voice`)."""
     folder = Path(folder)

@@ -17,17 +17,17 @@ from typing import Any
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.batches.plan import plan_kind
 from myxtts.cache.location import with_prepared_language
-from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, ModelConfig, TrainingConfig, XTTSConfig
+from myxtts.cache.prepare import part_configs
+from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
 from myxtts.runtime.progress import ignore_line
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, bundled_voice, read_description
+from myxtts.synthesis.bundled import BUNDLED, NAMES, bundled_voice, find_voice
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_description
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint
 
-BUNDLED = "bundled"
-"""The name in `init_from` of the voice that comes with the package."""
 MEL_FIELDS = ("sample_rate", "n_fft", "win_length", "hop_length", "n_mels", "mel_f_min", "mel_f_max", "log_floor")
 DIMENSIONS = (
     "text_channels",
@@ -62,8 +62,8 @@ class Origin:
 
 
 def locate_origin(init_from: str) -> Path:
-    """The voice folder or checkpoint folder that `init_from` names."""
-    path = bundled_voice() if init_from == BUNDLED else Path(init_from)
+    """The voice folder, bundled voice or checkpoint folder that `init_from` names."""
+    path = find_voice(init_from)
     return path if os.path.isfile(path / DESCRIPTION_NAME) else resolve_checkpoint(path)
 
 
@@ -102,9 +102,12 @@ def resolve_starting_config(
         reset_training: ignore the run in `checkpoint_dir`.
         announce: prints a line.
     """
+    run = None if reset_training else _newest_state(Path(config.training.checkpoint_dir))
+    if config.training.init_from == BUNDLED:
+        named = _bundled_origin(config.data, run)
+        config = dataclasses.replace(config, training=dataclasses.replace(config.training, init_from=named))
     init_from = config.training.init_from
     settings: dict[str, dict[str, Any]] = {}
-    run = None if reset_training else _newest_state(Path(config.training.checkpoint_dir))
     if run is not None:
         settings = _settings_of_run(run, config.training.checkpoint_dir)
     elif init_from is not None:
@@ -121,6 +124,15 @@ def resolve_starting_config(
         filled["data"]["language"] = language = data.language
     filled = _filled_in(filled, {"data": {"language": language}, "model": {"size": DEFAULT_SIZE}})
     return parse_config(filled, source=f"the settings taken from {taken_from}")
+
+
+def _bundled_origin(data: DataConfig, run: Mapping[str, Any] | None) -> str:
+    """The name of the bundled voice that a run started from, or that is the one for the languages of the corpora."""
+    before = None if run is None else run["config"]["training"]["init_from"]
+    if before in (BUNDLED, *NAMES):
+        return before
+    parts = [with_prepared_language(part) for part in part_configs(data).values()]
+    return bundled_voice(*{part.language or DEFAULT_LANGUAGE for part in parts}).name
 
 
 def _newest_state(folder: Path) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from myxtts.runtime.compilation import Counts, RetraceWatch
 from myxtts.runtime.locks import RunLock
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.synthesis.onnx_file import read_model, weights_of
-from myxtts.synthesis.vocoder import NeuralVocoder, open_vocoder_file, vocoder_spec
+from myxtts.synthesis.vocoder import NeuralVocoder, find_vocoder, open_vocoder_file, vocoder_spec
 from myxtts.training.checkpoint import (
     Checkpoint,
     keep_newest,
@@ -356,8 +356,8 @@ def _starting_point(
 
 
 def read_vocoder(path: str | Path) -> tuple[VocoderSpec, dict[str, np.ndarray]]:
-    """Dimensions and weights of a vocoder's .onnx file, or of the newest checkpoint in the folder of a run."""
-    path = Path(path)
+    """Dimensions and weights of a vocoder's .onnx file (or `universal`), or of the newest checkpoint in the folder of a run."""
+    path = find_vocoder(path)
     if path.is_dir():
         newest = newest_checkpoint(path)
         if newest is None:

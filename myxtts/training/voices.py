@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.files import write_audio
+from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.config.load import parse_config
@@ -20,8 +21,15 @@ from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import HEADS_PREFIX, XTTS
 from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.synthesis.vocoder import universal_vocoder
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, VoiceDescription, read_description
+from myxtts.synthesis.voice_folder import (
+    DESCRIPTION_NAME,
+    Defaults,
+    VocoderReference,
+    VoiceDescription,
+    read_description,
+)
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
 from myxtts.training.run_log import Logbook
@@ -111,6 +119,7 @@ def export_voice(
     corpus: TrainingCorpus | None = None,
     announce: Callable[[str], None] | None = None,
     copies_assets: bool = True,
+    vocoder: str | None = None,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -120,6 +129,7 @@ def export_voice(
         corpus: of the recordings that a voice of several speakers needs; by default the one of the training is opened again.
         announce: prints a line.
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
+        vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
@@ -130,8 +140,12 @@ def export_voice(
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     if "training_split" in facts:  # checkpoints of 0.1.0 have none
         facts["training_split"] = TrainingSplit(**facts["training_split"])
-    defaults = Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps)
-    description = VoiceDescription(**facts, defaults=defaults, about={"training steps": checkpoint.step})
+    description = VoiceDescription(
+        **facts,
+        defaults=Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps),
+        about={"training steps": checkpoint.step},
+        vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
+    )
     weights = checkpoint.named_weights(prefers_ema=True)
     weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
     vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
@@ -147,6 +161,7 @@ def export_voice(
         vectors,
         license_text=licence_text if licence_text.strip() != facts["licence"] else "",
         copies_assets=copies_assets,
+        vocoder=vocoder,
     )
 
 

@@ -13,12 +13,3 @@ def voice(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cloning_voice(tmp_path_factory):
     return str(write_voice(tmp_path_factory.mktemp("two") / "voice", ("anna", "ben")))
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """An empty current folder."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder

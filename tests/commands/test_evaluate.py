@@ -257,7 +257,8 @@ def test_the_rate_of_recordings_alone_can_be_chosen(corpus, tmp_path, words, exp
 def test_the_bundled_voice_records_the_split_of_the_bundled_corpus():
     from myxtts.corpus.manifest import read_splits
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.synthesis.voice_folder import bundled_voice, read_description
+    from myxtts.synthesis.bundled import bundled_voice
+    from myxtts.synthesis.voice_folder import read_description
 
     split = read_description(bundled_voice()).training_split
     training, held_out = (manifest.utterances for manifest in read_splits(bundled_corpus()))

@@ -8,8 +8,9 @@ import soundfile
 
 from myxtts.cli import main
 from myxtts.synthesis.output import find_player, play
+from myxtts.text.tokenizer import FrontEnd
 from tests.commands.command_line import failure_of, names_in
-from tests.synthesis.tiny_voice import write_recording
+from tests.synthesis.tiny_voice import write_recording, write_voice
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def test_a_file_that_was_not_named_is_named_by_its_format(voice, here):
     assert main(["say", "Hello.", "--voice", voice, "--steps", "1", "--format", "flac"]) == 0
     assert names_in(here) == ["speech.flac"]
     assert soundfile.info(here / "speech.flac").format == "FLAC"
+
+
+def test_every_file_with_tags_names_the_voice(voice, here):
+    assert main(["say", "Hello.", "--voice", voice, "--steps", "1", "-o", "one.ogg"]) == 0
+    (here / "texts.txt").write_text("Hello.\n")
+    assert main(["say", "--batch", "texts.txt", "--voice", voice, "--steps", "1", "-o", "."]) == 0
+    for name in ("one.ogg", "0001.wav"):
+        with soundfile.SoundFile(here / name) as sound:
+            assert sound.comment == "Synthetic speech by MyXTTS, voice voice"  # the folder's name
 
 
 def test_a_file_that_was_named_is_replaced(voice, here):
@@ -135,8 +145,9 @@ def test_a_language_may_be_given_by_its_name(voice, here):
 def test_missing_phonemes_are_reported_before_the_voice_is_loaded(here, capsys, monkeypatch):
     monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
-    error = failure_of(capsys, "say", "Hello.")
-    assert "This voice speaks from phonemes" in error
+    own = write_voice(here.parent / "espeak", front_end=FrontEnd("phonemes").to_dict())
+    error = failure_of(capsys, "say", "Hello.", "--voice", str(own))
+    assert "speaks from phonemes, which need espeak-ng" in error
     assert "`pip install '.[phonemes]'` in the project folder" in error
     assert "graphemes" not in error
     assert names_in(here) == []

@@ -67,6 +67,35 @@ def test_prompts_get_the_texts_of_the_phrase_file(tmp_path):
     assert sorted(each.reason for each in summary.rejected) == ["empty text", "not speech"]
 
 
+@pytest.mark.parametrize("name", ["phrase_pt.xml", "phrase_pt_BR.xml"])
+def test_the_phrase_file_may_name_the_region(tmp_path, name):
+    folder = tmp_path / "sounds" / "pt" / "BR" / "karina" / "ivr" / "48000"
+    folder.mkdir(parents=True)
+    write_audio(folder / "sim.wav", tone(), RATE)
+    (tmp_path / name).write_text(
+        '<language><pt_BR><ivr><prompt phrase="Sim." filename="sim.wav"/></ivr></pt_BR></language>'
+    )
+    build_freeswitch_corpus(tmp_path / "sounds", tmp_path / "out", tmp_path, ["karina"])
+    (clip,) = read_manifest(tmp_path / "out").utterances
+    assert (clip.text, clip.speaker, clip.language) == ("Sim.", "karina", "pt-br")
+
+
+@pytest.mark.parametrize("name", ["kerstin", "nathalie"])
+def test_recordings_are_taken_from_the_folder_of_verified_ones(tmp_path, name):
+    for folder, kind in (("audio", "webm"), ("verified", "flac")):
+        (tmp_path / "clone" / folder).mkdir(parents=True)
+        write_audio(tmp_path / "clone" / folder / "one.flac", tone(), RATE)
+        (tmp_path / "clone" / folder / "one.flac").rename(tmp_path / "clone" / folder / f"one.{kind}")
+    (tmp_path / "clone" / "metadata.csv").write_text("one|Ja!\n")
+    (tmp_path / "clone" / "verified" / "metadata.csv").write_text("one|ja\n")
+    (tmp_path / "clone" / "LICENSE").write_text("Public domain.")
+    summary = build_public_corpus(recipe(name), tmp_path / "clone", tmp_path / "out")
+    assert (summary.clips, summary.speakers, len(summary.rejected)) == (1, (name,), 0)
+    manifest = read_manifest(tmp_path / "out")
+    assert (manifest.utterances[0].path.name, manifest.utterances[0].text) == ("one.flac", "Ja!")
+    assert "Public domain." in manifest.license
+
+
 def test_a_missing_phrase_file_is_explained(tmp_path):
     folder = tmp_path / "sounds" / "en" / "us" / "callie" / "ivr" / "48000"
     folder.mkdir(parents=True)

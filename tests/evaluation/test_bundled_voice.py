@@ -4,7 +4,8 @@ import pytest
 
 from myxtts.evaluation.recognizers import open_recognizer
 from myxtts.evaluation.text_errors import count_errors, sum_errors
-from myxtts.synthesis.voice_folder import bundled_voice, read_description
+from myxtts.synthesis.bundled import bundled_voice
+from myxtts.synthesis.voice_folder import read_description
 
 TEXTS = (
     "You have been kicked from this conference.",

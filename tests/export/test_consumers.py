@@ -7,11 +7,11 @@ import pytest
 
 from myxtts.export.piper import export_piper
 from myxtts.export.sherpa import export_sherpa
+from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice
 from tests.synthesis.tiny_voice import write_voice
 
 pytestmark = pytest.mark.slow

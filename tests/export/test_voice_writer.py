@@ -152,7 +152,7 @@ def test_the_lexicon_is_a_file_that_may_be_edited(tmp_path):
 
 def test_a_copy_has_the_vocoder_the_scores_and_samples(tmp_path, monkeypatch):
     source = write_voice(tmp_path / "voice", ("anna", "ben"))
-    shared = tmp_path / "assets" / "vocoders"
+    shared = tmp_path / "assets" / "vocoder"
     shared.mkdir(parents=True)
     sha256 = write_vocoder(shared / "tiny-1.onnx")
     monkeypatch.setattr(vocoder.myxtts, "__file__", str(tmp_path / "__init__.py"))

@@ -12,7 +12,7 @@ import soundfile
 from myxtts.errors import AudioError
 from myxtts.runtime.console import exit_on_signals
 from myxtts.synthesis import output as output_module
-from myxtts.synthesis.output import AudioFileWriter, open_output
+from myxtts.synthesis.output import AudioFileWriter, open_output, synthetic_tags
 
 
 def speech(seconds=0.5):
@@ -146,3 +146,24 @@ def test_a_signal_while_libsndfile_writes_ends_the_file_cleanly(tmp_path, monkey
     ):
         writer.write(speech())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "ogg", "mp3"])
+def test_a_file_says_that_it_is_synthetic_and_names_the_voice(tmp_path, format):
+    path = tmp_path / f"speech.{format}"
+    with AudioFileWriter(path, 24000, tags=synthetic_tags("صدا\nkathleen")) as file:
+        file.write(np.zeros(2400, np.float32))
+    with soundfile.SoundFile(path) as sound:
+        tags = sound.copy_metadata()
+    shown = "????" if format == "mp3" else "صدا"
+    assert "Synthetic speech by MyXTTS" in tags["comment"]
+    for tag in ("artist", "comment"):
+        assert tags[tag].endswith("kathleen")
+        assert shown[:3] in tags[tag]
+        assert "\n" not in tags[tag]
+
+
+def test_raw_samples_have_no_tags(tmp_path):
+    with AudioFileWriter(tmp_path / "speech.raw", 24000, tags=synthetic_tags("kathleen")) as file:
+        file.write(np.zeros(100, np.float32))
+    assert (tmp_path / "speech.raw").stat().st_size == 200

@@ -61,7 +61,7 @@ def test_another_vocoder_can_be_heard_and_must_fit_the_mels_of_the_voice(tmp_pat
 
 
 def test_a_copy_in_the_package_is_used_if_the_voice_folder_has_none(tmp_path, monkeypatch):
-    shared = tmp_path / "assets" / "vocoders"
+    shared = tmp_path / "assets" / "vocoder"
     shared.mkdir(parents=True)
     sha256 = write_vocoder(shared / "tiny-1.onnx")
     monkeypatch.setattr(vocoder_module.myxtts, "__file__", str(tmp_path / "__init__.py"))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from myxtts.errors import MyXTTSError, VoiceError
-from myxtts.synthesis.voice_folder import bundled_voice, read_description, read_weights
+from myxtts.synthesis.bundled import bundled_voice
+from myxtts.synthesis.voice_folder import read_description, read_weights
 from tests.synthesis.tiny_voice import describe, random_weights, write_voice
 
 

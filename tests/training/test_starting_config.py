@@ -13,7 +13,8 @@ from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSCo
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import ConfigError
 from myxtts.models.spec import ModelSpec
-from myxtts.synthesis.voice_folder import bundled_voice, read_description
+from myxtts.synthesis.bundled import bundled_voice
+from myxtts.synthesis.voice_folder import read_description
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import FORMAT_VERSION
 from myxtts.training.starting_config import check_network, make_run_folders, resolve_starting_config

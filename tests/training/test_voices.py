@@ -11,9 +11,10 @@ from myxtts.corpus.corpus import license_name
 from myxtts.corpus.manifest import read_manifest, read_splits
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import CheckpointError
+from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import bundled_voice, license_file, read_description
+from myxtts.synthesis.voice_folder import license_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.voices import export_voice, reference_clips, speaker_vectors
