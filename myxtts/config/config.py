@@ -296,7 +296,8 @@ class VocoderConfig:
     max_steps: PositiveInt | None = None
     """Steps of the run. Null: 20000, or 1500 with init_from."""
     adversarial_start: NaturalInt | None = None
-    """Step after which discriminators join the spectral losses; max_steps: never. Null: 60 % of the steps."""
+    """Step after which discriminators join the spectral losses. Null: never; in the one run that tried them they gained nothing
+    (docs/vocoder.md)."""
     batch_size: PositiveInt = 16
     """Crops per batch."""
     crop_frames: Annotated[int, Field(ge=16, le=512)] = 36
@@ -338,6 +339,9 @@ class VocoderConfig:
     repulsion: Annotated[float, Field(ge=0, le=1)] = 0.5
     """How much the losses reward that two copies with other noise differ. 0 leaves noise out, 1 matches its distribution; between
     them, a little less noise than recorded sounds better (docs/vocoder.md)."""
+    noise_db: Annotated[float, Field(ge=-60, le=20)] = -6.0
+    """Level of the noise in vocoder.onnx relative to what was learned, in dB: less noise than recorded sounds better
+    (docs/vocoder.md)."""
     pitch_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 0.5
     """Weight of the cross entropy of the pitch of voiced frames."""
     spectral_factor: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 1.0

@@ -108,7 +108,8 @@ def _spectrum(graph: Graph, spec: VocoderSpec, scaled: str, pitch: str) -> tuple
     between_bands = _matrix(graph, interpolation)
     envelope = graph.node("MatMul", graph.node("Sub", "mel", graph.constant(area[None])), between_bands)
     parts = _harmonics(graph, spec, values, envelope, pitch)
-    noise_level = _plus(graph, graph.node("Add", envelope, graph.dense(values, "noise_head")), NOISE_START)
+    noise_level = graph.node("Add", envelope, graph.dense(values, "noise_head"))
+    noise_level = _plus(graph, noise_level, NOISE_START + spec.noise_gain)
     noise = _exponential(graph, noise_level)
     parts = [
         graph.node("Add", part, graph.node("Mul", noise, turned))

@@ -180,6 +180,8 @@ class VocoderSpec:
     first_kernel: int = 7
     pitch_channels: int = 128
     pitch_blocks: int = 3
+    noise_gain: float = 0.0
+    """Natural logarithm, added to the level of the noise; 0 while training."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON; `from_dict` reads them back."""

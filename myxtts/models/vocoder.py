@@ -125,7 +125,8 @@ class Vocoder(keras.Model):
 
         envelope = tf.matmul(mel - self._area, self._interpolation)
         real, imaginary = self._harmonics(values, envelope, pitch)
-        noise = tf.exp(tf.minimum(envelope + self.noise_head(values) + NOISE_START, HIGHEST_LOG_MAGNITUDE))
+        noise_level = envelope + self.noise_head(values) + NOISE_START + self.spec.noise_gain
+        noise = tf.exp(tf.minimum(noise_level, HIGHEST_LOG_MAGNITUDE))
         level = mel + self.gain_head(values)
         gains = tf.clip_by_value(self.time_head(values), -LARGEST_LEVEL_CHANGE, LARGEST_LEVEL_CHANGE)
         gains = tf.exp(tf.matmul(gains, self._time_interpolation))

@@ -38,8 +38,6 @@ SPECTRAL_BETAS, ADVERSARIAL_BETAS = (0.9, 0.98), (0.8, 0.99)
 """Adam's; the second pair is HiFi-GAN's. Chosen, not measured."""
 NEW_STEPS, ADAPTATION_STEPS = 20_000, 1_500
 SPECTRAL_RATE, ADAPTATION_RATE, ADVERSARIAL_RATE = 1e-3, 2e-4, 2e-4
-SPECTRAL_FRACTION = 0.6
-"""Of the steps, before discriminators join."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Schedule:
         start = config.adversarial_start
         return cls(
             steps=steps,
-            adversarial_start=round(SPECTRAL_FRACTION * steps) if start is None else start,
+            adversarial_start=steps if start is None else start,
             learning_rate=config.learning_rate or (SPECTRAL_RATE if is_new else ADAPTATION_RATE),
             adversarial_learning_rate=config.adversarial_learning_rate or ADVERSARIAL_RATE,
             warmup_steps=config.warmup_steps,

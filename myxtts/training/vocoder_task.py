@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from myxtts.batches.crops import CropBatch, CropFeed, CropTable, crop_table
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.config.config import XTTSConfig
-from myxtts.config.load import config_to_dict
+from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError, CorpusError
 from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec
@@ -320,8 +321,13 @@ def _opened_task(config: XTTSConfig, display: Display, reset_training: bool):
     schedule = steps.schedule
     line(
         f"{len(table.clips)} clips for training, {0 if validation is None else len(validation.clips)} held out; "
-        f"{steps.state.layout.size:,} parameters; {schedule.steps:,} steps, with discriminators after "
-        f"{min(schedule.adversarial_start, schedule.steps):,}; {hardware.description}"
+        f"{steps.state.layout.size:,} parameters; {schedule.steps:,} steps, "
+        + (
+            f"with discriminators after {schedule.adversarial_start:,}"
+            if schedule.has_adversarial_phase
+            else "no discriminators"
+        )
+        + f"; {hardware.description}"
     )
     with feed:
         yield task
@@ -367,7 +373,7 @@ def read_vocoder(path: str | Path) -> tuple[VocoderSpec, dict[str, np.ndarray]]:
         checkpoint = load_checkpoint(newest)
         return VocoderSpec.from_dict(checkpoint.corpus["vocoder"]), checkpoint.named_weights(prefers_ema=True)
     model = read_model(path, ("mel", "noise"), ("samples",))
-    return vocoder_spec(model, path), weights_of(model)
+    return replace(vocoder_spec(model, path), noise_gain=0.0), weights_of(model)
 
 
 def _crop_tables(config: XTTSConfig, cache: Cache, deviations: np.ndarray | None) -> tuple[CropTable, CropTable | None]:
@@ -384,8 +390,9 @@ def _crop_tables(config: XTTSConfig, cache: Cache, deviations: np.ndarray | None
 
 
 def export_vocoder(checkpoint: Checkpoint, path: Path) -> Path:
-    """Write the EMA weights of a checkpoint as an ONNX file."""
-    spec = VocoderSpec.from_dict(checkpoint.corpus["vocoder"])
+    """Write the EMA weights of a checkpoint as an ONNX file, with the noise at the level of `vocoder.noise_db`."""
+    noise_db = parse_config(checkpoint.config).vocoder.noise_db
+    spec = replace(VocoderSpec.from_dict(checkpoint.corpus["vocoder"]), noise_gain=noise_db * math.log(10) / 20)
     model = vocoder_model(spec, checkpoint.named_weights(prefers_ema=True))
     write_atomically(path, model.SerializeToString(deterministic=True))
     return path

@@ -1,5 +1,7 @@
 """The vocoder's transforms, phases and losses, and its ONNX twin."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,15 +61,22 @@ def test_the_phase_of_30_seconds_is_exact():
     assert np.abs(error).max() < 1e-6  # 0.0001 turns at the 100th harmonic
 
 
-def test_the_onnx_graph_gives_the_samples_of_the_network(vocoder, weights, tmp_path):
+def test_the_onnx_graph_gives_the_samples_of_the_network(vocoder, weights, tmp_path, monkeypatch):
     samples = sum(tone(hertz) for hertz in (150, 300, 450)) + tone(3000) * np.linspace(0, 0.2, len(tone(100)))
     mel = mel_numpy(samples.astype(np.float32), MEL)
     path = tmp_path / "tiny.onnx"
     path.write_bytes(vocoder_model(SPEC, weights).SerializeToString())
     found = open_vocoder_file(path, MEL)(mel)
-    expected = vocoder.samples(tf.constant(mel[None]), tf.constant(noise_phases(len(mel), SPEC.bins)[None]))[0].numpy()
+    phases = tf.constant(noise_phases(len(mel), SPEC.bins)[None])
+    expected = vocoder.samples(tf.constant(mel[None]), phases)[0].numpy()
     assert len(found) == (len(mel) - 1) * MEL.hop_length
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    quiet = dataclasses.replace(SPEC, noise_gain=-0.7)
+    path.write_bytes(vocoder_model(quiet, weights).SerializeToString())
+    monkeypatch.setattr(vocoder, "spec", quiet)
+    expected = vocoder.samples(tf.constant(mel[None]), phases)[0].numpy()
+    np.testing.assert_allclose(open_vocoder_file(path, MEL)(mel), expected, atol=1e-3 * np.abs(expected).max())
+    assert np.abs(expected - found).max() > 0.01 * np.abs(expected).max()
 
 
 def made_of(samples, target):

@@ -10,7 +10,8 @@ from rich.console import Console
 from myxtts.config.config import TrainingConfig, VocoderConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, VoiceError
-from myxtts.synthesis.vocoder import open_vocoder_file
+from myxtts.synthesis.onnx_file import read_model
+from myxtts.synthesis.vocoder import VOCODER_TENSORS, open_vocoder_file, vocoder_spec
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.display import Display
 from myxtts.training.trainer import XTTSTrainer
@@ -81,7 +82,10 @@ def test_a_run_leaves_a_vocoder_that_speaks_and_can_be_adapted(corpus, tmp_path)
     assert np.isfinite(samples).all()
     with pytest.raises(VoiceError, match="hop_length 256, the voice has 200"):
         open_vocoder_file(path, dataclasses.replace(cache.mel, hop_length=200))
+    stated = vocoder_spec(read_model(path, *VOCODER_TENSORS), path)
+    assert stated.noise_gain == pytest.approx(-6 * np.log(10) / 20)
     spec, weights = read_vocoder(path)
+    assert spec == dataclasses.replace(stated, noise_gain=0.0)
     adapted = train(config_of(corpus, tmp_path / "adapted", init_from=str(path), max_steps=1, adversarial_start=1))
     assert adapted.task.steps.spec == spec
     start, now = weights["block_0/widen/kernel"], adapted.task.steps.vocoder.blocks[0].widen.kernel.numpy()
