@@ -39,13 +39,17 @@ class EnglishG2P:
 
     def read_words(self, words: Sequence[str]) -> list[str]:
         """IPA of each word. A mark of punctuation may stand among the words; it gives an empty string."""
-        read = [self._read_word(words, index) for index in range(len(words))]
+        listed = [self._listed(words, index) for index in range(len(words))]
+        unlisted = [word.lower().strip("'") for word, phonemes in zip(words, listed, strict=True) if phonemes is None]
+        guessed = iter(self._by_letters(unlisted))
+        read = [next(guessed) if phonemes is None else phonemes for phonemes in listed]
         for index, word in enumerate(words[:-1]):
             if word.lower() == "the" and read[index + 1].lstrip("ˈˌ")[:1] in _VOWELS and read[index + 1]:
                 read[index] = "ði"
         return read
 
-    def _read_word(self, words: Sequence[str], index: int) -> str:
+    def _listed(self, words: Sequence[str], index: int) -> str | None:
+        """The reading of a word without the tagger; None if there is none."""
         written = words[index]
         word = written.lower().strip("'") if written.lower() not in self.lexicon else written.lower()
         if not any(character.isalpha() for character in word):
@@ -57,9 +61,11 @@ class EnglishG2P:
         if word in self.homographs.readings:
             return self.homographs.choose(words, index).phonemes
         known = self._known(word)
-        if known is None:
-            return self._by_letters(written, word)
-        return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
+        if known is not None:
+            return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
+        if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
+            return "".join(self.lexicon.get(letter, "") for letter in word)
+        return None
 
     def _is_among_letters(self, words: Sequence[str], index: int) -> bool:
         neighbors = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]
@@ -73,17 +79,19 @@ class EnglishG2P:
             return with_plural(self.lexicon[stem])
         return None
 
-    def _by_letters(self, written: str, word: str) -> str:
-        if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
-            return "".join(self.lexicon.get(letter, "") for letter in word)
-        stem = word.removesuffix("'s")
-        phonemes = self.read_letters(stem)
-        return with_plural(phonemes) if stem != word else phonemes
+    def _by_letters(self, words: Sequence[str]) -> list[str]:
+        stems = [word.removesuffix("'s") for word in words]
+        return [
+            with_plural(phonemes) if stem != word else phonemes
+            for word, stem, phonemes in zip(words, stems, self.read_letters(stems), strict=True)
+        ]
 
-    def read_letters(self, word: str) -> str:
-        """A lower-case word by its letters alone."""
-        scores, _ = self.tagger.run(self.tagger.encode(word))
-        return "".join(one_primary_stress(scores, self.tagger.tags))
+    def read_letters(self, words: Sequence[str]) -> list[str]:
+        """Lower-case words by their letters alone."""
+        if not words:
+            return []
+        scores = self.tagger.run_each([self.tagger.encode(word) for word in words])
+        return ["".join(one_primary_stress(each, self.tagger.tags)) for each, _ in scores]
 
 
 def with_plural(phonemes: str) -> str:

@@ -17,6 +17,10 @@ import numpy as np
 KERNEL_SIZE = 5
 EPSILON = 1e-5
 """Of the layer normalization."""
+_SERIAL_MULTIPLICATIONS = 1 << 18
+"""Up to which OpenBLAS, NumPy's usual BLAS, starts no threads. Products of this network with two threads took ten times as long as
+with one on a machine whose cores were busy."""
+_TILE_ROWS = 16
 _FORMAT = "myxtts-letter-tagger-1"
 
 
@@ -43,35 +47,79 @@ class LetterTagger:
         """Embedding rows of letters, (length,) int."""
         return np.array([self.letters.find(letter) + 1 for letter in letters], np.int64)
 
-    def run(self, rows: np.ndarray, marks: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Tag scores (length, tags), with those that a letter cannot have at minus infinity, and end scores (length,).
+    def run(
+        self, rows: np.ndarray, marks: np.ndarray | None = None, lengths: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tag scores (letters, tags), with those that a letter cannot have at minus infinity, and end scores (letters,).
 
         Args:
-            rows: from `encode`, (length,).
-            marks: which diacritics follow each letter, (length, marks), for languages with diacritics.
+            rows: from `encode`, (letters,).
+            marks: which diacritics follow each letter, (letters, marks), for languages with diacritics.
+            lengths: of the texts that `rows` holds one after another, each read alone; None if it is one text.
         """
         weights = self.weights
-        hidden = weights["embedding"][rows]
+        size = -(-len(rows) // _TILE_ROWS) * _TILE_ROWS
+        hidden = weights["embedding"][_padded(rows, size)]
         if marks is not None and marks.any():
-            hidden = hidden + marks.astype(np.float32) @ weights["marks"]
+            hidden = hidden + _product(_padded(marks.astype(np.float32), size), weights["marks"])
+        texts = np.array([len(rows)] if lengths is None else lengths)
+        neighbors = {dilation: _neighbors(texts, dilation, size) for dilation in set(self.dilations)}
+        outside = np.zeros((1, hidden.shape[1]), np.float32)
         for block, dilation in enumerate(self.dilations):
-            normalized = _layer_norm(hidden, weights[f"norm_{block}"])
-            gated = _shifted(normalized, dilation) @ weights[f"kernel_{block}"] + weights[f"bias_{block}"]
+            normalized = np.concatenate([_layer_norm(hidden, weights[f"norm_{block}"]), outside])
+            taps = weights[f"kernel_{block}"].reshape(KERNEL_SIZE, hidden.shape[1], -1)
+            gated = _product(normalized[neighbors[dilation]], taps).sum(axis=0) + weights[f"bias_{block}"]
             value, gate = np.split(gated, 2, axis=-1)
             hidden = hidden + value / (1.0 + np.exp(-gate))
         hidden = _layer_norm(hidden, weights["norm_out"])
-        scores = hidden @ weights["tag_kernel"] + weights["tag_bias"]
+        scores = _product(hidden, weights["tag_kernel"])[: len(rows)] + weights["tag_bias"]
         scores = np.where(self.allowed[rows], scores, -np.inf)
-        return scores, (hidden @ weights["end_kernel"] + weights["end_bias"])[:, 0]
+        return scores, (_product(hidden, weights["end_kernel"]) + weights["end_bias"])[: len(rows), 0]
+
+    def run_each(
+        self, rows: Sequence[np.ndarray], marks: Sequence[np.ndarray] | None = None
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """`run` of several texts at once, each read alone: scores of each."""
+        lengths = [len(each) for each in rows]
+        scores, ends = self.run(np.concatenate(rows), None if marks is None else np.concatenate(marks), lengths)
+        cuts = np.cumsum(lengths)[:-1]
+        return list(zip(np.split(scores, cuts), np.split(ends, cuts), strict=True))
+
+    def best_tags(self, scores: np.ndarray) -> str:
+        """The tags with the highest scores, (letters, tags), joined."""
+        return "".join(self.tags[tag] for tag in scores.argmax(axis=-1))
 
 
-def _shifted(hidden: np.ndarray, dilation: int) -> np.ndarray:
-    """(length, channels) → (length, KERNEL_SIZE * channels): each position with its dilated neighbors, zeros outside."""
-    length, channels = hidden.shape
-    reach = KERNEL_SIZE // 2 * dilation
-    padded = np.zeros((length + 2 * reach, channels), np.float32)
-    padded[reach : reach + length] = hidden
-    return np.concatenate([padded[tap * dilation : tap * dilation + length] for tap in range(KERNEL_SIZE)], axis=-1)
+def _padded(array: np.ndarray, size: int) -> np.ndarray:
+    return np.concatenate([array, np.zeros((size - len(array), *array.shape[1:]), array.dtype)])
+
+
+def _neighbors(lengths: np.ndarray, dilation: int, size: int) -> np.ndarray:
+    """For each tap and letter the index of the letter that the tap sees, (KERNEL_SIZE, size); `size` outside of its text."""
+    stops = np.repeat(np.cumsum(lengths), lengths)
+    starts = stops - np.repeat(lengths, lengths)
+    places = np.arange(len(stops)) + dilation * (np.arange(KERNEL_SIZE)[:, None] - KERNEL_SIZE // 2)
+    found = np.full((KERNEL_SIZE, size), size)
+    found[:, : len(stops)] = np.where((places >= starts) & (places < stops), places, size)
+    return found
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`left @ right` in tiles that BLAS computes in one thread.
+
+    Args:
+        left: (..., rows, depth); the rows are a multiple of _TILE_ROWS.
+        right: (..., depth, width).
+    """
+    *groups, rows, depth = left.shape
+    width = right.shape[-1]
+    tiles = left.reshape(*groups, rows // _TILE_ROWS, _TILE_ROWS, depth)
+    product = np.empty((*tiles.shape[:-1], width), np.float32)
+    columns = max(1, _SERIAL_MULTIPLICATIONS // (_TILE_ROWS * depth))
+    for start in range(0, width, columns):
+        span = slice(start, start + columns)
+        np.matmul(tiles, right[..., None, :, span], out=product[..., span])
+    return product.reshape(*groups, rows, width)
 
 
 def _layer_norm(hidden: np.ndarray, scale: np.ndarray) -> np.ndarray:

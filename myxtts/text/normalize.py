@@ -13,8 +13,6 @@ import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
 
-from num2words import CONVERTER_CLASSES, num2words
-
 from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.english import normalize_english
 from myxtts.text.persian import normalize_persian
@@ -67,6 +65,8 @@ def reads_numbers(language: str) -> bool:
 
 @functools.cache
 def _converter_of(language: str) -> str | None:
+    from num2words import CONVERTER_CLASSES  # 10 ms, and 30 converters: not for English and Persian
+
     code = language.strip().replace("-", "_")
     base = base_language(language)
     region = f"{base}_{code.partition('_')[2].upper()}"
@@ -105,6 +105,8 @@ def _words(written: str, converter: str, is_point: bool) -> str:
 @functools.lru_cache(maxsize=65_536)
 def _cached_words(number: str, converter: str) -> str | None:
     """num2words' reading, or None where it has none for this number."""
+    from num2words import num2words
+
     try:
         value = Decimal(number) if "." in number else int(number)
         if converter == "ja":  # in kana, because espeak-ng cannot read kanji

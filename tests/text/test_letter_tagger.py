@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.text.letter_tagger import LetterTagger, pack_tagger, unpack_tagger
+from myxtts.text.letter_tagger import LetterTagger, _product, pack_tagger, unpack_tagger
 
 
 @pytest.fixture
@@ -42,6 +42,24 @@ def test_letters_outside_the_context_do_not_matter(tagger):
     far, _ = tagger.run(tagger.encode("xyzxyzxyyyyyyyy"))
     np.testing.assert_allclose(near[0], far[0], rtol=1e-5)  # the two blocks see 2 + 4 letters to each side
     assert not np.allclose(near[3, 0], far[3, 0])
+
+
+def test_texts_read_at_once_are_read_alone(tagger):
+    texts = ["xyz", "y", "zzyxyxxyzzyxyzyxyzzyxzyx", "xx"]
+    marks = [np.arange(2 * len(text)).reshape(-1, 2) % 3 == 0 for text in texts]
+    together = tagger.run_each([tagger.encode(text) for text in texts], marks)
+    for text, own, (scores, ends) in zip(texts, marks, together, strict=True):
+        alone, alone_ends = tagger.run(tagger.encode(text), own)
+        np.testing.assert_allclose(scores, alone, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(ends, alone_ends, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(16, 8, 3), (64, 128, 256), (32, 700, 40), (16, 40_000, 2)])
+def test_products_in_tiles_are_products(shape):
+    rows, depth, width = shape
+    generator = np.random.default_rng(2)
+    left, right = (generator.standard_normal(size).astype(np.float32) for size in ((rows, depth), (depth, width)))
+    np.testing.assert_allclose(_product(left, right), left @ right, rtol=1e-4, atol=1e-3)
 
 
 def test_marks_change_the_scores(tagger):
