@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Pyt
 from benchmarks.harness import interleaved, print_table, ratio, write_json
 from myxtts.runtime.workers import child_environment, module_command
 from myxtts.serving.encoders import PCM_RATE
-from myxtts.serving.wyoming import write_event
+from myxtts.serving.wyoming_protocol import write_event
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import bundled_voice

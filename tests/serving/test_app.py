@@ -14,7 +14,7 @@ import uvicorn
 
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
-from myxtts.serving.wyoming import write_event
+from myxtts.serving.wyoming_protocol import write_event
 
 BOOK = "This is one sentence of a book. " * 500
 
