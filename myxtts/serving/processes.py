@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from myxtts.errors import DiagnosisError, TrainingError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of, write_atomically
 from myxtts.runtime.files import read_regular_file
 from myxtts.runtime.status import RunStatus, read_status
 from myxtts.runtime.workers import child_environment, module_command
@@ -77,6 +77,11 @@ def launch(folder: Path, planned: Launch, output_name: str = OUTPUT_NAME) -> Lau
     started = replace(planned, process_id=process.pid, process_start=psutil.Process(process.pid).create_time())
     _write_launch(folder, started)
     return started
+
+
+def is_unused(folder: Path) -> bool:
+    """Whether nothing is in a folder but what a killed process was writing; also if it does not exist."""
+    return not any(path.is_file() and path.suffix != TEMPORARY_SUFFIX for path in folder.rglob("*"))
 
 
 def end_process(folder: Path, wish: str) -> None:

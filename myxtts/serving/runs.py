@@ -24,6 +24,7 @@ from myxtts.serving.processes import (
     LAUNCH_NAME,
     OUTPUT_NAME,
     Launch,
+    is_unused,
     last_line,
     launch,
     process_of,
@@ -72,8 +73,8 @@ class TrainingWish:
 
 
 def start_training(folder: Path, wish: TrainingWish) -> None:
-    """Start a new run in a folder that does not exist yet."""
-    if folder.exists():
+    """Start a new run in a folder that holds nothing yet."""
+    if not is_unused(folder):
         raise TrainingError(
             f"There is a run of this name already: {folder.name}. Choose another name, or resume that one."
         )

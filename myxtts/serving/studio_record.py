@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
+import io
+import struct
+import wave
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
-from myxtts.audio.files import read_audio
 from myxtts.errors import AudioError
 from myxtts.serving import recorder
 from myxtts.serving.recorder import RecordedCorpus
@@ -109,14 +109,21 @@ def record_routes(workspace: Workspace, hear: Hear | None) -> APIRouter:
 
 
 def _read_take(content: bytes) -> tuple[np.ndarray, int]:
-    """Samples and rate of the wav that the page made; an `AudioError` that names no temporary file."""
-    with tempfile.TemporaryDirectory(prefix="myxtts-take-") as folder:
-        path = Path(folder) / "take.wav"
-        path.write_bytes(content)
-        try:
-            return read_audio(path, recorder.LONGEST_SECONDS)
-        except AudioError as error:
-            raise AudioError(str(error).replace(str(path), "The take"), error.reason) from None
+    """Samples and rate of the wav that the page made: one channel, 16 bits."""
+    try:
+        with wave.open(io.BytesIO(content)) as sound:
+            form, rate, count = (sound.getnchannels(), sound.getsampwidth()), sound.getframerate(), sound.getnframes()
+            data = sound.readframes(count)
+    except (wave.Error, EOFError, struct.error) as error:
+        raise AudioError(f"The take is not a wav file: {error}.", "not audio") from None
+    if form != (1, 2) or not rate:
+        raise AudioError(f"The take must have one channel of 16-bit samples. Received: {form}.", "not audio")
+    seconds = len(data) / (2 * rate)
+    if not data or seconds > recorder.LONGEST_SECONDS:
+        raise AudioError(
+            f"The take is {seconds:.1f} s long. Expected at most {recorder.LONGEST_SECONDS:g} s of sound.", "too long"
+        )
+    return np.frombuffer(data[: len(data) // 2 * 2], "<i2") * np.float32(1 / 32768), rate
 
 
 def _corpus_summary(corpus: RecordedCorpus) -> dict[str, Any]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, File, Form, UploadFile
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
-from myxtts.audio.files import write_audio
 from myxtts.errors import MyXTTSError
+from myxtts.serving.encoders import samples_to_pcm, wav_header
 from myxtts.serving.engine import Spoken
 from myxtts.serving.speech_api import SpeechResponse
 from myxtts.serving.studio_voices import CLONE_PREFIX, PAUSES, LexiconBody, NameBody, SpeakBody, StudioVoices
 from myxtts.synthesis.timings import Timed, Timeline
+from myxtts.synthesis.voice import Audio
 
 
 def speech_studio_routes(voices: StudioVoices) -> APIRouter:
@@ -60,12 +60,12 @@ def speech_studio_routes(voices: StudioVoices) -> APIRouter:
     async def add_clone(
         file: Annotated[UploadFile, File()], voice: Annotated[str | None, Form()] = None
     ) -> dict[str, Any]:
-        clone_id, seconds = await voices.add_clone(voice or None, file.file)
+        clone_id, seconds = await voices.add_clone(voice or None, file)
         return {"id": clone_id, "seconds": round(seconds, 2)}
 
     @router.get("/clones/{clone_id}/reference")
-    def reference(clone_id: str) -> FileResponse:
-        return FileResponse(voices.clone(clone_id).path, media_type="audio/wav")
+    def reference(clone_id: str) -> Response:
+        return Response(_wav(voices.clone(clone_id).recording), media_type="audio/wav")
 
     @router.post("/clones/{clone_id}/speech")
     async def speak_clone(clone_id: str, body: SpeakBody) -> dict[str, Any]:
@@ -79,14 +79,13 @@ def speech_studio_routes(voices: StudioVoices) -> APIRouter:
                 parts.append(samples)
             samples = np.concatenate(parts)
             alike = await voices.engine.run_now(lambda: voices.similarity(clone, samples, voice.sample_rate))
-        stream = io.BytesIO()
-        write_audio(stream, samples, voice.sample_rate, "wav")
-        return {"audio": base64.b64encode(stream.getvalue()).decode(), "similarity": alike}
+        wav = _wav(Audio(samples, voice.sample_rate))
+        return {"audio": base64.b64encode(wav).decode(), "similarity": alike}
 
     @router.post("/clones/{clone_id}/save")
     def save_clone(clone_id: str, body: NameBody) -> dict[str, Any]:
         clone = voices.clone(clone_id)
-        voices.engine.voices.add_speaker(body.name.strip(), voices.voice(clone.voice), [clone.path])
+        voices.engine.voices.add_speaker(body.name.strip(), voices.voice(clone.voice), [clone.recording])
         return {"name": body.name.strip()}
 
     @router.delete("/speakers/{name}")
@@ -97,6 +96,11 @@ def speech_studio_routes(voices: StudioVoices) -> APIRouter:
     return router
 
 
+def _wav(audio: Audio) -> bytes:
+    content = samples_to_pcm(audio.samples)
+    return wav_header(audio.sample_rate, len(content)) + content
+
+
 async def _spoken_lines(speech: Any) -> AsyncIterator[bytes]:
     timeline = Timeline()
     has_phonemes = speech.voice.speaks_phonemes
@@ -104,7 +108,6 @@ async def _spoken_lines(speech: Any) -> AsyncIterator[bytes]:
     def convert(spoken: Spoken) -> bytes:
         start, chunk = timeline.seconds, spoken.chunk
         timeline.add(chunk.text, chunk.seconds, chunk.symbols, spoken.words, has_phonemes)
-        pcm = (np.clip(chunk.samples, -1, 1) * 32767).round().astype("<i2")
         return _line(
             type="sentence",
             text=chunk.text,
@@ -113,7 +116,7 @@ async def _spoken_lines(speech: Any) -> AsyncIterator[bytes]:
             sample_rate=chunk.sample_rate,
             words=[_word(each, chunk.symbols, start) for each in spoken.words],
             unknown="".join(chunk.unknown),
-            audio=base64.b64encode(pcm.tobytes()).decode(),
+            audio=base64.b64encode(samples_to_pcm(chunk.samples)).decode(),
         )
 
     try:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import tempfile
 import threading
 import unicodedata
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from fastapi import UploadFile
 from pydantic import BaseModel, Field
 
-from myxtts.audio.files import probe_audio, read_audio, write_audio
 from myxtts.errors import AudioError, MyXTTSError, TextError, VoiceError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.options import SpeechOptions, check_language, check_name
-from myxtts.synthesis.speaker import READ_SECONDS, Speaker, reference_pieces
-from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.speaker import READ_SECONDS, Speaker
+from myxtts.synthesis.voice import Audio, Voice
 from myxtts.synthesis.voice_folder import (
     DESCRIPTION_NAME,
     VoiceDescription,
@@ -82,7 +80,7 @@ class NameBody(BaseModel):
 class _Clone(NamedTuple):
     """A reference that was uploaded."""
 
-    path: Path
+    recording: Audio
     voice: str
     speaker: Speaker
 
@@ -100,7 +98,6 @@ class StudioVoices:
         self._identities: dict[tuple[Path, int], str] = {}
         self._lexicons: dict[str, Lexicon] = {}
         self._clones: OrderedDict[str, _Clone] = OrderedDict()
-        self._temporary = tempfile.TemporaryDirectory(prefix="myxtts-studio-")
         self._lock = threading.Lock()
 
     # --- voices -------------------------------------------------------------------------------------------------------
@@ -251,26 +248,16 @@ class StudioVoices:
 
     # --- clones -------------------------------------------------------------------------------------------------------
 
-    async def add_clone(self, name: str | None, recording: BinaryIO) -> tuple[str, float]:
+    async def add_clone(self, name: str | None, upload: UploadFile) -> tuple[str, float]:
         """Take an uploaded reference in; returns its id and its seconds."""
         voice = await asyncio.to_thread(self.voice, name)
+        recording = Audio(*await decode_upload(upload, READ_SECONDS))
+        speaker = await self.engine.run_now(lambda: voice.clone(recording))
         clone_id = uuid.uuid4().hex
-        path = Path(self._temporary.name) / f"{clone_id}.wav"
-        with tempfile.TemporaryFile(dir=self._temporary.name) as file:  # the decoder reads from a descriptor
-            await asyncio.to_thread(shutil.copyfileobj, recording, file)
-            file.seek(0)
-            await decode_upload(file, path, READ_SECONDS)
-        try:
-            speaker = await self.engine.run_now(lambda: voice.clone(path))
-        except MyXTTSError as error:
-            path.unlink(missing_ok=True)
-            raise VoiceError(str(error).replace(str(path), "The recording")) from None
-        self._clones[clone_id] = _Clone(path, name or self.engine.voices.default, speaker)
+        self._clones[clone_id] = _Clone(recording, name or self.engine.voices.default, speaker)
         while len(self._clones) > MOST_CLONES:
-            _, oldest = self._clones.popitem(last=False)
-            oldest.path.unlink(missing_ok=True)
-        samples, rate = probe_audio(path)
-        return clone_id, samples / rate
+            self._clones.popitem(last=False)
+        return clone_id, recording.seconds
 
     def clone(self, clone_id: str) -> _Clone:
         """An uploaded reference."""
@@ -281,18 +268,12 @@ class StudioVoices:
 
     def similarity(self, clone: _Clone, samples: np.ndarray, sample_rate: int) -> dict[str, Any]:
         """How much speech sounds like its reference: by an independent encoder, or else by the voice's own."""
-        reference, reference_rate = read_audio(clone.path)
         if self._compare is not None:
-            value = self._compare(reference, reference_rate, samples, sample_rate)
+            value = self._compare(*clone.recording, samples, sample_rate)
             return {"value": value, "is_independent": True}
-        voice = self.voice(clone.voice)
-        with tempfile.TemporaryDirectory(dir=self._temporary.name) as folder:
-            path = Path(folder) / "speech.wav"
-            write_audio(path, samples, sample_rate)
-            try:
-                pieces = reference_pieces(path, voice.description, voice.mel)
-            except AudioError:  # too short to be compared
-                return {"value": None, "is_independent": False}
-        vector = voice.engine.speaker_vectors(pieces).mean(axis=0)
+        try:
+            vector = self.voice(clone.voice).clone(Audio(samples, sample_rate)).vector
+        except AudioError:  # too short to be compared
+            return {"value": None, "is_independent": False}
         norm = float(np.linalg.norm(vector) * np.linalg.norm(clone.speaker.vector))
         return {"value": float(vector @ clone.speaker.vector) / max(norm, 1e-9), "is_independent": False}

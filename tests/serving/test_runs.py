@@ -130,7 +130,7 @@ def test_the_command_of_a_wish_is_one_that_train_accepts(tmp_path):
 
 
 def test_a_second_run_of_the_same_name_is_refused(tmp_path):
-    (tmp_path / "run").mkdir()
+    write_launch(tmp_path / "run")
     with pytest.raises(TrainingError, match="already"):
         runs.start_training(tmp_path / "run", TrainingWish(None, "bundled", "tiny", None, 1.0))
 
