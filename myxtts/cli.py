@@ -41,7 +41,6 @@ SERVING_PACKAGES = {
     "prometheus_client": "prometheus-client",
     "multipart": "python-multipart",
     "python_multipart": "python-multipart",
-    "av": "PyAV",
 }
 """Packages of the extra `serve`."""
 INSTALL_LINES = {

@@ -55,8 +55,9 @@ def run_studio(arguments: argparse.Namespace) -> int:
     from myxtts.runtime.locks import FolderIsLocked, FolderLock
     from myxtts.serving.app import create_app
     from myxtts.serving.settings import LOOPBACK, Settings
-    from myxtts.serving.studio import Workspace, add_studio
+    from myxtts.serving.studio import add_studio
     from myxtts.serving.voices import open_voices
+    from myxtts.serving.workspace import Workspace
     from myxtts.synthesis.bundled import bundled_voices, find_voice
 
     if arguments.threads is not None and arguments.threads < 1:
@@ -96,7 +97,8 @@ def run_studio(arguments: argparse.Namespace) -> int:
 def _judges() -> Judges:
     """A recognizer and a speaker encoder, as far as their packages are installed."""
     from myxtts.evaluation.metrics import METRIC_PACKAGES, is_installed
-    from myxtts.serving.studio import Heard, Judges
+    from myxtts.serving.studio import Judges
+    from myxtts.serving.studio_record import Heard
 
     def hear(samples: np.ndarray, sample_rate: int, text: str, language: str) -> Heard | None:
         from myxtts.evaluation.recognizers import open_recognizer

@@ -34,8 +34,10 @@ ENVIRONMENT_DEFAULTS = {
     "TF_ENABLE_ONEDNN_OPTS": "1",
     # TensorFlow's C++ start-up notices would hide our own lines.
     "TF_CPP_MIN_LOG_LEVEL": "2",
+    # ONNX Runtime 1.31 reports its use over the network and keeps an id of the session in the temporary folder.
+    "ORT_DISABLE_TELEMETRY": "1",
 }
-"""Variable → value, for TensorFlow's first import. A value that the user has set wins."""
+"""Variable → value, for the first import of TensorFlow and ONNX Runtime. A value that the user has set wins."""
 HOME_VARIABLES = ("KERAS_HOME", "MPLCONFIGDIR")
 """Where Keras and Matplotlib write their own files; by default below the home folder."""
 NOTICES = (

@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.middleware.cors import CORSMiddleware
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
+from myxtts.serving.docs_page import PAGE_POLICY, docs_page
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import ERROR_RESPONSES, LOG, add_error_handlers
 from myxtts.serving.guard import Guard
@@ -53,8 +54,8 @@ def create_app(voices: VoicePool, settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         lifespan=life_cycle,
         responses=ERROR_RESPONSES,
+        docs_url=None,  # FastAPI's page loads its scripts from the internet
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
     )
     app.state.engine = engine
     app.state.settings = settings
@@ -87,6 +88,11 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
             return JSONResponse({"status": "failed", "message": engine.warm_up_error}, 503)
         status = "ready" if engine.is_ready else "warming up"
         return JSONResponse({"status": status}, 200 if engine.is_ready else 503)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        """Every route and field, for people."""
+        return HTMLResponse(docs_page(app.openapi()), headers={"Content-Security-Policy": PAGE_POLICY})
 
     @app.get("/metrics", tags=["status"], response_class=PlainTextResponse)
     async def metrics() -> Response:

@@ -25,6 +25,7 @@ from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadat
 from myxtts.corpus.manifest import read_manifest
 from myxtts.errors import CorpusError
 from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.serving.processes import is_unused
 from myxtts.text.g2p import STRESS
 from myxtts.text.normalize import normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
@@ -274,7 +275,7 @@ def create_corpus(parent: Path, name: str, language: str, speaker: str) -> Recor
     speaker = " ".join(speaker.replace("|", " ").split())[:60] or "speaker"
     if language not in LANGUAGES:
         raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
-    if folder.exists():
+    if not is_unused(folder):
         raise CorpusError(f"There is a corpus of this name already: {name}. Choose another name, or open that one.")
     make_folder(folder / "wavs")
     settings = {"language": language, "speaker": speaker}

@@ -1,7 +1,6 @@
-"""Trainings and evaluations as processes of `myxtts`: start, pause, resume, stop, and read the files that they write.
+"""Training runs: start, resume, find, and read the files that they write.
 
-A run is a folder with a `status.json`, whoever started it; one started here also has a `launch.json` and a `train.log`. Processes
-are in sessions of their own, so they outlive the studio, and everything known about them is read from their folders again.
+A run is a folder with a `status.json`, whoever started it; one started here also has a `launch.json` and a `train.log`.
 """
 
 from __future__ import annotations
@@ -10,31 +9,33 @@ import json
 import math
 import os
 import re
-import signal
-import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
-from myxtts.errors import DiagnosisError, TrainingError
-from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.status import ALIGNMENT_FILE, LOG_NAME, STATUS_FILE, RunStatus, read_status, read_steps
-from myxtts.runtime.untrusted_files import read_regular_file
-from myxtts.runtime.worker_process import child_environment, module_command
+from myxtts.errors import TrainingError
+from myxtts.runtime.status import ALIGNMENT_FILE, LOG_NAME, STATUS_FILE, RunStatus, read_steps
+from myxtts.serving.processes import (
+    LAUNCH_NAME,
+    OUTPUT_NAME,
+    Launch,
+    is_unused,
+    last_line,
+    launch,
+    process_of,
+    read_launch,
+    read_output,
+    status_of,
+)
 
-LAUNCH_NAME = "launch.json"
-OUTPUT_NAME = "train.log"
-MOST_LAUNCH_BYTES = 1 << 20
 MOST_FOLDERS = 500
 """Folders that a search for runs looks at on each level."""
 SEARCH_DEPTH = 3
-SHOWN_LOG_BYTES = 24_000
 CURVE_POINTS = 400
 DEVICE_BUCKETS = 120
 READ_STEPS = 3000
@@ -42,112 +43,6 @@ WAITING_FRACTION, HOST_FRACTION, PADDING_FRACTION, UNSTEADY = 0.10, 0.15, 0.5, 0
 """Above these a verdict names waiting, the host, padding, or unsteady steps. The first is that of `myxtts diagnose`."""
 FEWEST_JUDGED_STEPS = 20
 _SAMPLE = re.compile(r"step-(\d+)-(.+)-(\d+)\.wav")
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_children: dict[int, subprocess.Popen[bytes]] = {}
-"""Processes that this one started. They are polled so that ended ones do not stay as zombies."""
-
-
-# --- processes --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How a run was started here; the content of `launch.json`."""
-
-    arguments: tuple[str, ...]
-    """Of `myxtts`."""
-    corpus: str = ""
-    minutes: float | None = None
-    wish: str = "run"
-    """run | pause | stop: what the user asked for last."""
-    process_id: int = 0
-    process_start: float = 0.0
-
-    def is_alive(self) -> bool:
-        """Whether its process runs; the start time shows whether the id was given to another process."""
-        return self.process_id > 0 and _is_alive(self.process_id, self.process_start)
-
-
-def read_launch(folder: Path) -> Launch | None:
-    """What `launch` wrote; None if a run was started elsewhere or the file is damaged."""
-    try:
-        content = json.loads(read_regular_file(folder / LAUNCH_NAME, MOST_LAUNCH_BYTES))
-        return Launch(**(content | {"arguments": tuple(map(str, content["arguments"]))}))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def launch(folder: Path, planned: Launch, output_name: str = OUTPUT_NAME) -> Launch:
-    """Start `myxtts` with its output in the folder; the plan is on the disk before the process exists."""
-    _write_launch(folder, planned)
-    try:
-        with open(folder / output_name, "ab") as output:
-            process = subprocess.Popen(
-                module_command("myxtts.cli", *planned.arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=child_environment() | {"PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
-            )
-    except OSError as error:
-        raise TrainingError(f"myxtts cannot be started: {cause_of(error)}.") from None
-    _children[process.pid] = process
-    started = replace(planned, process_id=process.pid, process_start=psutil.Process(process.pid).create_time())
-    _write_launch(folder, started)
-    return started
-
-
-def end_process(folder: Path, wish: str) -> None:
-    """Ask a run to save and end (SIGTERM, once: a second one would end it without saving)."""
-    launched = read_launch(folder)
-    process = _process_of(folder, launched)
-    if process is None:
-        raise TrainingError(f"{folder.name} is not running.")
-    is_asked = launched is not None and launched.wish != "run"
-    if launched is not None:
-        _write_launch(folder, replace(launched, wish=wish))
-    if not is_asked:
-        os.kill(process[0], signal.SIGTERM)
-
-
-def _write_launch(folder: Path, content: Launch) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / LAUNCH_NAME, json.dumps(asdict(content), ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise TrainingError(f"{folder} cannot be written: {cause_of(error)}.") from None
-
-
-def _is_alive(process_id: int, process_start: float) -> bool:
-    if process_id in _children and _children[process_id].poll() is not None:
-        del _children[process_id]
-    try:
-        process = psutil.Process(process_id)
-        is_same = abs(process.create_time() - process_start) < 2.0
-        return is_same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-def _process_of(folder: Path, launched: Launch | None) -> tuple[int, float] | None:
-    """Id and start of the process of a run, whoever started it."""
-    if launched is not None and launched.is_alive():
-        return launched.process_id, launched.process_start
-    status = _status_of(folder)
-    if status is not None and _is_alive(status.process_id, status.process_start):
-        return status.process_id, status.process_start
-    return None
-
-
-def _status_of(folder: Path) -> RunStatus | None:
-    try:
-        return read_status(folder)
-    except DiagnosisError:
-        return None
-
-
-# --- trainings --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -178,8 +73,8 @@ class TrainingWish:
 
 
 def start_training(folder: Path, wish: TrainingWish) -> None:
-    """Start a new run in a folder that does not exist yet."""
-    if folder.exists():
+    """Start a new run in a folder that holds nothing yet."""
+    if not is_unused(folder):
         raise TrainingError(
             f"There is a run of this name already: {folder.name}. Choose another name, or resume that one."
         )
@@ -191,7 +86,7 @@ def resume_training(folder: Path) -> None:
     launched = read_launch(folder)
     if launched is None:
         raise TrainingError(f"{folder.name} was not started here. Run its own command again to resume it.")
-    if _process_of(folder, launched) is not None:
+    if process_of(folder, launched) is not None:
         raise TrainingError(f"{folder.name} is running.")
     words = list(launched.arguments)
     if launched.minutes is not None:
@@ -242,8 +137,8 @@ def _changed_at(folder: Path) -> float:
 
 def describe_run(folder: Path) -> dict[str, Any]:
     """The state of a run for a list: state, step, loss, time left."""
-    launched, status = read_launch(folder), _status_of(folder)
-    process = _process_of(folder, launched)
+    launched, status = read_launch(folder), status_of(folder)
+    process = process_of(folder, launched)
     figures = status.figures if status is not None else {}
     return {
         "state": _state(launched, status, process),
@@ -293,7 +188,7 @@ class RunReader:
 
     def detail(self, folder: Path) -> dict[str, Any]:
         """Everything that the page shows about a run."""
-        status = _status_of(folder)
+        status = status_of(folder)
         curves = self._curves.setdefault(folder, _Curves(folder / LOG_NAME))
         curves.read()
         figures = status.figures if status is not None else {}
@@ -412,29 +307,6 @@ def sample_file(folder: Path, language: str, index: int, step: int) -> Path | No
         for each in find_samples(folder)
     )
     return folder / "samples" / f"step-{step:08d}-{language}-{index}.wav" if is_listed else None
-
-
-# --- output -----------------------------------------------------------------------------------------------------------
-
-
-def read_output(path: Path) -> str:
-    """The end of what a process printed, as plain text."""
-    try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - SHOWN_LOG_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    lines = _ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
-    # A progress bar returns to the start of its line: only what it shows last counts.
-    return "\n".join(line.rpartition("\r")[2] for line in (lines[1:] if size > SHOWN_LOG_BYTES else lines))
-
-
-def last_line(path: Path) -> str:
-    """The last line that a process printed, which names its error if it failed."""
-    lines = [line for line in read_output(path).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
 
 
 def _finite(value: Any) -> float | None:

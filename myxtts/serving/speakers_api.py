@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel
 
-from myxtts.errors import AudioError, VoiceError
+from myxtts.errors import VoiceError
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import ApiError
 from myxtts.serving.uploads import decode_upload
-from myxtts.synthesis.speaker import READ_SECONDS, Speaker, check_reference
-from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.speaker import READ_SECONDS, Speaker
+from myxtts.synthesis.voice import Audio, Voice
 
 MOST_FILES = 5
 
@@ -56,16 +53,13 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
             raise ApiError(400, message, param="keep_recording")
         if not 1 <= len(file) <= MOST_FILES:
             raise ApiError(400, f"Expected 1 to {MOST_FILES} recordings. Received: {len(file)}.", param="file")
-        with tempfile.TemporaryDirectory(prefix="myxtts-upload-") as folder:
-            paths = [Path(folder) / f"recording {number}.wav" for number in range(1, len(file) + 1)]
-            async with decoding:
-                for upload, path in zip(file, paths, strict=True):
-                    await asyncio.to_thread(_roll_over, upload)
-                    await decode_upload(upload.file, path, READ_SECONDS)
-            try:
-                speaker = await engine.run_now(lambda: _add(engine, name, cloning_voice, paths, keep_recording))
-            except AudioError as error:  # the path is ours and means nothing to the client
-                raise ApiError(400, str(error).replace(f"{folder}/", "").replace(".wav", ""), param="file") from None
+        recordings = []
+        async with decoding:
+            for upload in file:
+                recordings.append(Audio(*await decode_upload(upload, READ_SECONDS)))
+        speaker = await engine.run_now(
+            lambda: engine.voices.add_speaker(name, cloning_voice, recordings, keeps_recording=keep_recording)
+        )
         return _answer(engine, speaker)
 
     @router.get("")
@@ -98,24 +92,6 @@ def _cloning_voice(engine: SpeechEngine, name: str | None) -> Voice:
     if not voices:
         raise ApiError(400, "No voice of this server can clone: they have one speaker each.", code="cloning_off")
     return voices[0]
-
-
-def _add(engine: SpeechEngine, name: str, voice: Voice, paths: list[Path], keeps_recording: bool) -> Speaker:
-    for path in paths:
-        check_reference(path)
-    speaker = engine.voices.add_speaker(name, voice, paths)
-    recording = engine.voices.recording_of(name)
-    if keeps_recording and recording is not None:
-        shutil.copyfile(paths[0], recording)
-    return speaker
-
-
-def _roll_over(upload: UploadFile) -> None:
-    """Move an upload to a file without a name, which ends with this process."""
-    rollover = getattr(upload.file, "rollover", None)
-    if rollover is not None:
-        rollover()
-    upload.file.seek(0)
 
 
 def _answer(engine: SpeechEngine, speaker: Speaker) -> SpeakerAnswer:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from myxtts import __version__
-from myxtts.serving.encoders import FORMATS, Encoder
+from myxtts.errors import AudioError
+from myxtts.serving.encoders import FORMATS, Encoder, is_available
 from myxtts.serving.engine import Speech, SpeechEngine, Spoken
 from myxtts.serving.errors import ApiError
 from myxtts.serving.voices import guess_language
@@ -73,7 +74,7 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
             raise ApiError(404, message, param="model", code="model_not_found")
         speech = open_speech(engine, body)
         try:
-            encoder = Encoder(body.response_format, speech.voice.sample_rate, body.sample_rate)
+            encoder = _open_encoder(body, speech.voice.sample_rate)
             headers = dict(SYNTHETIC_HEADERS)
             if body.instructions:
                 headers["X-Ignored-Fields"] = "instructions"
@@ -143,6 +144,20 @@ def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
         starts_early=True,
     )
     return engine.open(body.input, voice, options, has_words=body.timestamps)
+
+
+def _open_encoder(body: SpeechBody, voice_rate: int) -> Encoder:
+    if not is_available(body.response_format):
+        others = ", ".join(name for name in FORMATS if is_available(name))
+        message = (
+            f"This server cannot make {body.response_format}: it needs PyAV, `pip install '.[aac]'` in the project folder. "
+            f"Ask for one of: {others}."
+        )
+        raise ApiError(400, message, param="response_format", code="format_not_available")
+    try:
+        return Encoder(body.response_format, voice_rate, body.sample_rate)
+    except AudioError as error:
+        raise ApiError(400, str(error), param="sample_rate") from None
 
 
 class SpeechResponse(StreamingResponse):

@@ -1,62 +1,69 @@
-"""Uploaded recordings to wav files, decoded in a child process with little memory and time.
+"""Uploaded recordings to samples, decoded in a child process with little memory and time.
 
-    python -m myxtts.serving.uploads TARGET.wav SECONDS < RECORDING
+    python -m myxtts.serving.uploads SECONDS < RECORDING > RECORDING.wav
 
 A compressed file of a few megabytes can hold hours of silence, and decoders have bugs: the child may use a limited amount of
-memory and processor time, decodes only the beginning, and reads nothing but the file. Containers that name other files
-(playlists) are refused.
+memory and processor time, decodes only the beginning, and reads nothing but the file. Nothing is written to the disk, so nothing
+is left there if the server is killed. libsndfile reads wav, flac, mp3 and ogg; FFmpeg (PyAV, the extra `aac`) the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
-from pathlib import Path
-from typing import BinaryIO, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-import av
 import numpy as np
-from av.audio.stream import AudioStream
-from av.error import FFmpegError
+import soundfile
 
+from myxtts.audio.files import resample
 from myxtts.errors import AudioError
-from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.console import printable
 from myxtts.runtime.worker_process import child_environment, module_command
 from myxtts.serving.encoders import samples_to_pcm, wav_header
 
+if TYPE_CHECKING:
+    from fastapi import UploadFile
+
 CHILD_MEMORY_BYTES = 1 << 30
 """Address space: the libraries alone take 400 MB of it."""
 CHILD_SECONDS = 20
-HIGHEST_RATE = 48_000
-LOWEST_RATE = 4000
-CONTAINERS = "wav,w64,aiff,caf,mp3,flac,ogg,aac,matroska,webm,mov,mp4,m4a"
-CODECS = (
-    "mp3,mp3float,flac,vorbis,opus,libopus,aac,alac,pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,"
-    "pcm_f32be,pcm_f64le,pcm_alaw,pcm_mulaw"
-)
+LOWEST_RATE, KEPT_RATE, HIGHEST_RATE = 4000, 48_000, 192_000
+"""Hz of a recording. More than `KEPT_RATE` says nothing about a voice and is resampled."""
+UNKNOWN_FRAMES = 1 << 62
+"""The length that libsndfile gives to a FLAC stream that states none."""
+READ_FRAMES = 4096
+"""Parts in which such a stream is decoded: soundfile fails at its end, so the last one is lost."""
+LIBSNDFILE_CONTAINERS = frozenset(("WAV", "WAVEX", "RF64", "W64", "AIFF", "CAF", "AU", "FLAC", "OGG", "MP3"))
+FFMPEG_CONTAINERS = "aac,matroska,webm,mov,mp4,m4a"
+"""None that names other files, as playlists do."""
+FFMPEG_CODECS = "aac,alac,mp3,mp3float,flac,vorbis,opus,libopus,pcm_s16le,pcm_s24le,pcm_f32le"
 EXIT_REFUSED = 2
-READABLE = "a wav, flac, mp3, ogg, webm or m4a recording"
+READABLE = "a wav, flac, mp3 or ogg recording"
 
 
-async def decode_upload(recording: BinaryIO, target: Path, seconds: float) -> None:
-    """Write the beginning of a recording as a 16-bit mono wav file.
+class Recording(NamedTuple):
+    """float32 samples (samples,) of one channel, and their rate in Hz."""
 
-    Args:
-        recording: a file with a descriptor, at its start.
-        target: the wav file.
-        seconds: only so much is decoded.
-    """
+    samples: np.ndarray
+    sample_rate: int
+
+
+async def decode_upload(upload: UploadFile, seconds: float) -> Recording:
+    """The beginning of an uploaded recording, at most `seconds`."""
+    await asyncio.to_thread(_roll_over, upload)
     process = await asyncio.create_subprocess_exec(
-        *module_command("myxtts.serving.uploads", str(target), str(seconds)),
-        stdin=recording.fileno(),
-        stdout=asyncio.subprocess.DEVNULL,
+        *module_command("myxtts.serving.uploads", str(seconds)),
+        stdin=upload.file.fileno(),
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=child_environment(),
     )
     try:
         async with asyncio.timeout(2 * CHILD_SECONDS):  # processor time is limited by the child itself
-            _, said = await process.communicate()
+            content, said = await process.communicate()
     except TimeoutError:
         raise AudioError("The recording takes too long to decode. Upload a shorter one.", "too long") from None
     finally:
@@ -65,36 +72,97 @@ async def decode_upload(recording: BinaryIO, target: Path, seconds: float) -> No
             await process.wait()
     if process.returncode == EXIT_REFUSED:
         raise AudioError(printable(said.decode("utf-8", "replace").strip()[:300], keeps_lines=False), "not audio")
-    if process.returncode:
+    header = wav_header(1, 0)
+    if process.returncode or len(content) < len(header):
         raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
+    samples = np.frombuffer(content, "<i2", offset=len(header)) * np.float32(1 / 32768)
+    return Recording(samples, int.from_bytes(content[24:28], "little"))
 
 
-def decode(recording: BinaryIO, seconds: float) -> tuple[np.ndarray, int]:
-    """The beginning of a recording: float32 samples (samples,) of one channel, and their rate in Hz."""
-    options = {"format_whitelist": CONTAINERS, "codec_whitelist": CODECS, "protocol_whitelist": "pipe"}
-    with av.open(recording, "r", options=options) as container:
-        stream = next((each for each in container.streams if isinstance(each, AudioStream)), None)
-        if stream is None:
-            raise AudioError("The file has no audio.", "not audio")
-        rate = min(stream.rate or 0, HIGHEST_RATE)
-        if rate < LOWEST_RATE:
+def _roll_over(upload: UploadFile) -> None:
+    """Move a small upload, which is in memory, to a file without a name: a child process reads from a descriptor."""
+    rollover = getattr(upload.file, "rollover", None)
+    if rollover is not None:
+        rollover()
+    upload.file.seek(0)
+
+
+def decode(recording: BinaryIO, seconds: float) -> Recording:
+    """The beginning of a recording, in this process."""
+    try:
+        with soundfile.SoundFile(recording) as sound:
+            if sound.format not in LIBSNDFILE_CONTAINERS:
+                raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
+            audio = _read_sound(sound, seconds)
+    except soundfile.LibsndfileError:
+        if importlib.util.find_spec("av") is None:
             raise AudioError(
-                f"The recording has a sample rate of {stream.rate} Hz; at least {LOWEST_RATE}.", "not audio"
-            )
-        resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
-        parts, missing = [], round(seconds * rate)
-        try:
+                f"The recording cannot be decoded. Expected {READABLE}; for webm and m4a the server needs PyAV: "
+                "`pip install '.[aac]'` in the project folder.",
+                "not audio",
+            ) from None
+        recording.seek(0)
+        audio = _decode_with_ffmpeg(recording, seconds)
+    samples = np.nan_to_num(audio.samples, posinf=1.0, neginf=-1.0)
+    rate = min(audio.sample_rate, KEPT_RATE)
+    return Recording(resample(samples, audio.sample_rate, rate), rate)
+
+
+def _read_sound(sound: soundfile.SoundFile, seconds: float) -> Recording:
+    _check_rate(sound.samplerate)
+    wanted = round(seconds * sound.samplerate)
+    if sound.frames < UNKNOWN_FRAMES:  # at once: soundfile seeks after each part, and a seek in MP3 is not exact
+        return Recording(
+            sound.read(min(wanted, sound.frames), "float32", always_2d=True).mean(axis=1), sound.samplerate
+        )
+    parts: list[np.ndarray] = []
+    with suppress(soundfile.LibsndfileError):  # the last part, which is not full
+        while len(parts) * READ_FRAMES < wanted:
+            parts.append(sound.read(READ_FRAMES, "float32", always_2d=True).mean(axis=1))
+    return Recording(np.concatenate([*parts, np.zeros(0, np.float32)])[:wanted], sound.samplerate)
+
+
+def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> Recording:
+    import av
+    from av.audio.stream import AudioStream
+    from av.error import FFmpegError
+
+    options = {
+        "format_whitelist": FFMPEG_CONTAINERS,
+        "codec_whitelist": FFMPEG_CODECS,
+        "protocol_whitelist": "pipe",
+    }
+    parts: list[np.ndarray] = []
+    rate = 0
+    try:
+        with av.open(recording, "r", options=options) as container:
+            stream = next((each for each in container.streams if isinstance(each, AudioStream)), None)
+            if stream is None:
+                raise AudioError("The file has no audio.", "not audio")
+            rate = stream.rate or 0
+            _check_rate(rate)
+            resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
+            missing = round(seconds * rate)
             for frame in container.decode(stream):
                 for converted in resampler.resample(frame):
                     parts.append(converted.to_ndarray()[0, :missing])
                     missing -= len(parts[-1])
                 if missing <= 0:
                     break
-        except FFmpegError:
-            if not parts:  # a recording that breaks off is used up to there
-                raise
-    samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-    return np.nan_to_num(samples, posinf=1.0, neginf=-1.0), rate
+    except FFmpegError:
+        if not parts:
+            raise AudioError(
+                f"The recording cannot be decoded. Expected {READABLE}, webm or m4a.", "not audio"
+            ) from None
+    return Recording(np.concatenate(parts) if parts else np.zeros(0, np.float32), rate)
+
+
+def _check_rate(sample_rate: int) -> None:
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise AudioError(
+            f"The recording has a sample rate of {sample_rate} Hz. Expected {LOWEST_RATE} to {HIGHEST_RATE} Hz.",
+            "not audio",
+        )
 
 
 def _limit_this_process() -> None:
@@ -106,6 +174,7 @@ def _limit_this_process() -> None:
         (resource.RLIMIT_AS, CHILD_MEMORY_BYTES),
         (resource.RLIMIT_CPU, CHILD_SECONDS),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
     ):
         try:
             resource.setrlimit(kind, (most, most))
@@ -114,16 +183,17 @@ def _limit_this_process() -> None:
 
 
 def main() -> int:
-    """Decode standard input to the file that the first argument names; what is wrong is one line on standard error."""
+    """Decode standard input to standard output; what is wrong is one line on standard error."""
     _limit_this_process()
     try:
-        samples, rate = decode(cast(BinaryIO, sys.stdin.buffer), float(sys.argv[2]))
-        content = samples_to_pcm(samples)
-        write_atomically(sys.argv[1], wav_header(rate, len(content)) + content, is_durable=False)
+        audio = decode(sys.stdin.buffer, float(sys.argv[1]))
+        content = samples_to_pcm(audio.samples)
+        sys.stdout.buffer.write(wav_header(audio.sample_rate, len(content)) + content)
+        sys.stdout.buffer.flush()
     except AudioError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_REFUSED
-    except (FFmpegError, MemoryError, ValueError, OSError) as error:
+    except (MemoryError, ValueError, OSError, RuntimeError) as error:
         sys.stderr.write(f"The recording cannot be decoded ({type(error).__name__}). Expected {READABLE}.\n")
         return EXIT_REFUSED
     return 0

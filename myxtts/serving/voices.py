@@ -8,17 +8,19 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.errors import VoiceError
-from myxtts.runtime.atomic import cause_of
+from myxtts.audio.files import write_audio
+from myxtts.errors import AudioError, VoiceError
+from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of
 from myxtts.runtime.console import printable
 from myxtts.synthesis.bundled import bundled_voices, find_voice, guess_language, voice_for_text
 from myxtts.synthesis.options import SHOWN_NAMES, check_front_end, parse_mixture
 from myxtts.synthesis.speaker import Speaker
-from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice import Audio, Voice
 from myxtts.text.languages import match_language
 
 OPENAI_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
@@ -27,6 +29,8 @@ LATER_OPENAI_VOICES = ("ash", "ballad", "coral", "sage", "verse", "marin", "ceda
 DEFAULT_NAMES = ("", "default")
 MOST_SPEAKERS = 1000
 """Cloned speakers of one server."""
+UNFINISHED_SECONDS = 60.0
+"""After which a file that is being written is abandoned: it takes milliseconds."""
 _SPEAKER_NAME = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?")
 __all__ = ["OPENAI_VOICES", "Chosen", "VoiceEntry", "VoicePool", "guess_language", "open_voices"]
 
@@ -133,6 +137,7 @@ class VoicePool:
         if self._speakers_folder is None:
             return []
         problems = []
+        _remove_unfinished(self._speakers_folder)
         for path in sorted(self._speakers_folder.glob("*.json")):
             try:
                 speaker = Speaker.load(path)
@@ -143,17 +148,31 @@ class VoicePool:
                 self._cloned[speaker.name] = speaker
         return problems
 
-    def add_speaker(self, name: str, voice: Voice, recordings: Sequence[Path]) -> Speaker:
-        """Clone the speaker of recordings and store its vector under a new name."""
+    def add_speaker(
+        self, name: str, voice: Voice, recordings: Sequence[Audio], *, keeps_recording: bool = False
+    ) -> Speaker:
+        """Clone the speaker of recordings and store its vector under a new name, and the first recording if asked to."""
         if self._speakers_folder is None:
             raise VoiceError("This server does not store speakers. Start it with --speakers FOLDER.")
         self.check_new_name(name)
         speaker = replace(voice.clone(recordings), name=name, created=int(time.time()))
         with self._lock:
             self.check_new_name(name)  # two uploads at once
-            speaker.save(self._file(self._speakers_folder, name))
+            path = self._file(self._speakers_folder, name)
+            speaker.save(path)
+            if keeps_recording:
+                self._keep(recordings[0], path)
             self._cloned[name] = speaker
         return speaker
+
+    @staticmethod
+    def _keep(recording: Audio, speaker_file: Path) -> None:
+        """Store a recording next to its speaker; without it there is no speaker either."""
+        try:
+            write_audio(speaker_file.with_suffix(".wav"), *recording)
+        except AudioError:
+            speaker_file.unlink(missing_ok=True)
+            raise
 
     def delete_speaker(self, name: str) -> None:
         """Remove a cloned speaker; a `VoiceError` if there is none of this name."""
@@ -201,6 +220,14 @@ class VoicePool:
 
     def _owner(self, speaker: Speaker) -> str | None:
         return next((name for name, voice in self.loaded.items() if voice.identity == speaker.voice), None)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a killed server was writing; another one may use the same folder, so only what is old."""
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        with suppress(OSError):  # removed meanwhile, or not ours to remove
+            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                path.unlink()
 
 
 def open_voices(

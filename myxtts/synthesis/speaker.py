@@ -107,19 +107,26 @@ def _check_seconds(path: str | Path, seconds: float) -> None:
 
 def reference_pieces(path: str | Path, description: VoiceDescription, mel: MelSpec) -> np.ndarray:
     """A recording as the speaker encoder was trained on recordings: log-mel (pieces, reference_frames, n_mels)."""
-    samples, file_rate = read_audio(path, first_seconds=READ_SECONDS)
-    _check_seconds(path, len(samples) / file_rate)
+    samples, sample_rate = read_audio(path, first_seconds=READ_SECONDS)
+    return sample_pieces(samples, sample_rate, str(path), description, mel)
+
+
+def sample_pieces(
+    samples: np.ndarray, sample_rate: int, name: str, description: VoiceDescription, mel: MelSpec
+) -> np.ndarray:
+    """`reference_pieces` of float32 samples (samples,); `name` is what errors call the recording."""
+    _check_seconds(name, len(samples) / sample_rate)
     peak = float(np.abs(samples).max())
     if peak < SILENT_PEAK:
-        where = f" in its first {READ_SECONDS:g} s" if len(samples) >= round(READ_SECONDS * file_rate) else ""
-        raise AudioError(f"{path} is silent{where}: its loudest sample is {peak:.1g} of full scale.", "silent")
-    samples = resample(samples, file_rate, mel.sample_rate)
+        where = f" in its first {READ_SECONDS:g} s" if len(samples) >= round(READ_SECONDS * sample_rate) else ""
+        raise AudioError(f"{name} is silent{where}: its loudest sample is {peak:.1g} of full scale.", "silent")
+    samples = resample(samples, sample_rate, mel.sample_rate)
     if description.trim_silence_db is not None:
         samples = trim_silence(samples, mel.sample_rate, description.trim_silence_db)
     seconds = len(samples) / mel.sample_rate
     if seconds < SHORTEST_SPEECH_SECONDS:
         raise AudioError(
-            f"{path} holds {seconds:.2f} s of sound between its silences; a reference needs at least "
+            f"{name} holds {seconds:.2f} s of sound between its silences; a reference needs at least "
             f"{SHORTEST_SECONDS:g} s of speech.",
             "too short",
         )

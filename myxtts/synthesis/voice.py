@@ -33,7 +33,7 @@ from myxtts.synthesis.options import (
 )
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
 from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
-from myxtts.synthesis.speaker import Speaker, reference_pieces
+from myxtts.synthesis.speaker import Speaker, reference_pieces, sample_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, find_vocoder, open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice_folder import VoiceDescription, read_description, voice_identity
@@ -208,17 +208,22 @@ class Voice:
         """Whether its symbols are phonemes and not letters."""
         return self.tokenizer.front_end.kind == "phonemes"
 
-    def clone(self, references: str | Path | Sequence[str | Path]) -> Speaker:
-        """The speaker of one or several recordings of at least 1 s each; several are averaged."""
+    def clone(self, references: str | Path | Audio | Sequence[str | Path | Audio]) -> Speaker:
+        """The speaker of one or several recordings (files or samples) of at least 1 s each; several are averaged."""
         check_can_clone(self._model)
-        paths = [references] if isinstance(references, str | Path) else list(references)
-        if not paths:
+        listed = [references] if isinstance(references, str | Path | Audio) else list(references)
+        if not listed:
             raise VoiceError("A clone needs at least one reference recording.")
         vectors = [
-            self.engine.speaker_vectors(reference_pieces(path, self.description, self.mel)).mean(axis=0)
-            for path in paths
+            self.engine.speaker_vectors(self._reference_pieces(each, number)).mean(axis=0)
+            for number, each in enumerate(listed, start=1)
         ]
         return Speaker(np.mean(vectors, axis=0).astype(np.float32), self.identity)
+
+    def _reference_pieces(self, reference: str | Path | Audio, number: int) -> np.ndarray:
+        if isinstance(reference, Audio):
+            return sample_pieces(*reference, f"Recording {number}", self.description, self.mel)
+        return reference_pieces(reference, self.description, self.mel)
 
     def speaker_vector(self, speaker: str | Speaker | None) -> np.ndarray:
         """The vector (speaker_channels,) of a name, of a mixture (`anna:0.7+ben:0.3`) or of a cloned speaker.

@@ -14,7 +14,7 @@ import uvicorn
 
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
-from myxtts.serving.wyoming import write_event
+from myxtts.serving.wyoming_protocol import write_event
 
 BOOK = "This is one sentence of a book. " * 500
 
@@ -83,3 +83,16 @@ def test_audio_of_a_long_text_begins_long_before_its_end(server):
         while len(received) < 5000:
             received += client.recv(5000)
         assert server.state.engine.pending_characters > 0.5 * len(BOOK)
+
+
+def test_the_page_of_the_interface_shows_every_route_and_loads_nothing(client):
+    response = client.get("/docs")
+    page = response.text
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not any(tag in page for tag in ("<script", "<link", "<img", "http://", "https://", "@import"))
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f'<span class="method">{method.upper()}</span>{path}</h3>' in page
+    for field in ("response_format", "stream_format", "keep_recording", "noise_w_scale"):
+        assert f"<code>{field}</code>" in page
+    assert "number 0.25…4" in page

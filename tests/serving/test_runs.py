@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from myxtts.errors import TrainingError
-from myxtts.runtime.status import StatusWriter
-from myxtts.serving import runs
-from myxtts.serving.runs import Launch, TrainingWish, describe_run, find_runs, judge, read_launch
+from myxtts.runtime.status import StatusWriter, read_status
+from myxtts.serving import processes, runs
+from myxtts.serving.processes import Launch, read_launch
+from myxtts.serving.runs import TrainingWish, describe_run, find_runs, judge
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def write_launch(folder, process=None, **fields):
     known = {}
     if process is not None:
         known = {"process_id": process.pid, "process_start": psutil.Process(process.pid).create_time()}
-    runs._write_launch(folder, Launch(**({"arguments": ("train",)} | known | fields)))
+    processes._write_launch(folder, Launch(**({"arguments": ("train",)} | known | fields)))
 
 
 def wait_until(is_true):
@@ -58,7 +59,7 @@ def test_the_state_follows_the_process_and_the_status(tmp_path, sleeper):
     assert describe_run(folder)["state"] == "starting"
     write_status(folder, sleeper, state="training", step=7)
     assert describe_run(folder)["state"] == "training"
-    runs.end_process(folder, "pause")
+    processes.end_process(folder, "pause")
     sleeper.wait()
     assert describe_run(folder)["state"] == "paused"
     assert describe_run(folder)["can_resume"]
@@ -97,9 +98,9 @@ def test_a_run_is_asked_to_end_only_once(tmp_path):
     try:
         wait_until(counter.exists)
         write_launch(tmp_path / "run", process)
-        runs.end_process(tmp_path / "run", "pause")
+        processes.end_process(tmp_path / "run", "pause")
         wait_until(lambda: counter.read_text() == "1")
-        runs.end_process(tmp_path / "run", "stop")
+        processes.end_process(tmp_path / "run", "stop")
         time.sleep(0.3)
         assert counter.read_text() == "1"
         assert read_launch(tmp_path / "run").wish == "stop"
@@ -110,9 +111,9 @@ def test_a_run_is_asked_to_end_only_once(tmp_path):
 
 def test_a_started_process_writes_its_output_and_its_id(tmp_path):
     folder = tmp_path / "run"
-    started = runs.launch(folder, Launch(("--version",)))
+    started = processes.launch(folder, Launch(("--version",)))
     wait_until(lambda: not started.is_alive())
-    assert "myxtts" in runs.read_output(folder / runs.OUTPUT_NAME)
+    assert "myxtts" in processes.read_output(folder / processes.OUTPUT_NAME)
     assert read_launch(folder) == started
 
 
@@ -129,7 +130,7 @@ def test_the_command_of_a_wish_is_one_that_train_accepts(tmp_path):
 
 
 def test_a_second_run_of_the_same_name_is_refused(tmp_path):
-    (tmp_path / "run").mkdir()
+    write_launch(tmp_path / "run")
     with pytest.raises(TrainingError, match="already"):
         runs.start_training(tmp_path / "run", TrainingWish(None, "bundled", "tiny", None, 1.0))
 
@@ -168,21 +169,21 @@ def test_thin_curves_keep_their_mean_and_last_step():
 )
 def test_the_verdict_names_the_most_expensive_problem(tmp_path, fields, kind):
     write_status(tmp_path, **{"step": 100, "mean_step_seconds": 0.2, "device_share": 0.95} | fields)
-    status = runs.read_status(tmp_path)
+    status = read_status(tmp_path)
     assert judge(status, status.figures, 0)["kind"] == kind
 
 
 def test_nothing_is_judged_before_there_are_steps(tmp_path):
     write_status(tmp_path, step=3, mean_step_seconds=0.2)
-    assert judge(runs.read_status(tmp_path), {}, 0) is None
+    assert judge(read_status(tmp_path), {}, 0) is None
 
 
 def test_time_left_is_the_earlier_of_the_last_step_and_the_deadline(tmp_path):
     now = time.time()
     write_status(tmp_path, step=10, total_steps=110, mean_step_seconds=2.0, deadline_unix_seconds=now + 50)
-    assert runs._left_seconds(runs.read_status(tmp_path)) == pytest.approx(50, abs=5)
+    assert runs._left_seconds(read_status(tmp_path)) == pytest.approx(50, abs=5)
     write_status(tmp_path, step=10, total_steps=20, mean_step_seconds=2.0, deadline_unix_seconds=now + 50)
-    assert runs._left_seconds(runs.read_status(tmp_path)) == pytest.approx(20)
+    assert runs._left_seconds(read_status(tmp_path)) == pytest.approx(20)
 
 
 def test_samples_are_grouped_by_sentence_with_the_newest_first(tmp_path):
@@ -202,5 +203,5 @@ def test_samples_are_grouped_by_sentence_with_the_newest_first(tmp_path):
 def test_output_is_plain_text_without_redrawn_progress(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"\x1b[1mstart\x1b[0m\n1 %\r2 %\r3 %\nend\n")
-    assert runs.read_output(path) == "start\n3 %\nend\n"
-    assert runs.last_line(path) == "end"
+    assert processes.read_output(path) == "start\n3 %\nend\n"
+    assert processes.last_line(path) == "end"

@@ -100,7 +100,7 @@ def test_timestamps_are_an_object_with_audio_and_words(client):
         ({"voice": "nobody"}, 400, "voice"),
         ({"language": "xx"}, 400, None),
         ({"model": "gpt-5"}, 404, "model"),
-        ({"sample_rate": 5}, 400, None),
+        ({"sample_rate": 5}, 400, "sample_rate"),
     ],
 )
 def test_mistakes_are_answered_in_openais_shape(client, change, status, param):
@@ -110,6 +110,14 @@ def test_mistakes_are_answered_in_openais_shape(client, change, status, param):
     assert error["type"] == "invalid_request_error"
     if param is not None:
         assert error["param"] == param
+    assert client.app.state.engine.num_active == 0
+
+
+def test_a_format_whose_package_is_missing_is_an_error_that_says_what_to_do(client, monkeypatch):
+    monkeypatch.setattr("myxtts.serving.speech_api.is_available", lambda name: name != "aac")
+    error = error_of(client.post(SPEECH, json={"input": "hello", "response_format": "aac"}))
+    assert (error["param"], error["code"]) == ("response_format", "format_not_available")
+    assert "pip install '.[aac]'" in error["message"]
     assert client.app.state.engine.num_active == 0
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-pytest.importorskip("httpx", reason="the extra `test` is not installed")
+pytest.importorskip("httpx2", reason="the extra `test` is not installed")
 
 from fastapi.testclient import TestClient
 
 from myxtts.audio.files import write_audio
-from myxtts.serving import studio as studio_module
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
-from myxtts.serving.studio import Heard, Judges, Workspace, add_studio
+from myxtts.serving.studio import PAGE_FOLDER, Judges, add_studio
+from myxtts.serving.studio_record import Heard
 from myxtts.serving.voices import VoicePool
+from myxtts.serving.workspace import Workspace
 from myxtts.synthesis.voice import Voice
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 from tests.serving.test_recorder import RATE, speech
@@ -83,7 +84,7 @@ def test_the_page_is_served_with_a_strict_policy_and_nothing_from_elsewhere(clie
     response = client.get("/")
     assert response.url.path == "/studio/"
     assert "default-src 'self'" in response.headers["content-security-policy"]
-    for path in studio_module.PAGE_FOLDER.iterdir():
+    for path in PAGE_FOLDER.iterdir():
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
         assert "http://" not in text, path.name
         assert "https://" not in text, path.name
@@ -94,12 +95,12 @@ def test_every_text_of_the_page_exists_in_both_languages():
     """strings.js is an object of plain strings: the keys of both languages are compared as text."""
     import re
 
-    text = (studio_module.PAGE_FOLDER / "strings.js").read_text(encoding="utf-8")
+    text = (PAGE_FOLDER / "strings.js").read_text(encoding="utf-8")
     english, persian = text.split("\n  fa: {")
     keys = [set(re.findall(r'[{,\s](\w+): "', part)) for part in (english, persian)]
     assert keys[0] == keys[1]
     used = set()
-    for path in studio_module.PAGE_FOLDER.glob("*.[jh]*"):
+    for path in PAGE_FOLDER.glob("*.[jh]*"):
         content = path.read_text(encoding="utf-8")
         used |= set(re.findall(r'\bt\("(\w+)"', content)) | set(re.findall(r'data-t(?:-\w+)?="(\w+)"', content))
     assert used <= keys[0], used - keys[0]
@@ -240,7 +241,7 @@ def test_the_recording_of_a_run_is_one_of_its_corpus(client, workspace):
 
 def test_an_evaluation_is_a_process_and_its_page_may_execute_nothing(client, workspace, monkeypatch):
     started = []
-    monkeypatch.setattr(studio_module, "launch", lambda folder, planned: started.append((folder, planned)))
+    monkeypatch.setattr("myxtts.serving.studio_train.launch", lambda folder, planned: started.append((folder, planned)))
     assert client.post("/studio/api/evaluations", json={"voice": "letters", "sentences": 3}).json()["name"]
     folder, planned = started[0]
     assert planned.arguments[:2] == ("evaluate", str(workspace.voices["letters"]))

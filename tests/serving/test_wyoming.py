@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.settings import Settings
-from myxtts.serving.wyoming import (
-    LONGEST_LINE,
-    Event,
-    ProtocolError,
-    SentenceBuffer,
-    WyomingServer,
-    read_event,
-    write_event,
-)
+from myxtts.serving.wyoming import SentenceBuffer, WyomingServer
+from myxtts.serving.wyoming_protocol import LONGEST_LINE, Event, ProtocolError, read_event, write_event
 from myxtts.text.sentences import split_sentences
 
 TEXT = "hello there. Dr. Smith is late, and so am i. really?"
