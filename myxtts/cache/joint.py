@@ -270,8 +270,8 @@ def _renumbered(
     numbers: np.ndarray, names: Sequence[str], joint_names: Mapping[str, str], table: Sequence[str]
 ) -> np.ndarray:
     """Indices into `names` → indices of the same names in `table`."""
-    place = {name: index for index, name in enumerate(table)}
-    return np.array([place.get(joint_names.get(name, name), -1) for name in names], np.int32)[numbers]
+    index_of_name = {name: index for index, name in enumerate(table)}
+    return np.array([index_of_name.get(joint_names.get(name, name), -1) for name in names], np.int32)[numbers]
 
 
 def _license_names(parts: Sequence[_Joined]) -> dict[str, str]:

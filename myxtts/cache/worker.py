@@ -249,7 +249,7 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
 
 
 def _symbols_of_all(front_end: FrontEnd, item: dict[str, Any]) -> list[Any]:
-    """All texts at once; one by one only if that fails, so that one bad text does not reject its neighbours."""
+    """All texts at once; one by one only if that fails, so that one bad text does not reject the others."""
     try:
         return front_end.symbols_of(item["texts"], item["language"])
     except (TextError, OSError, MemoryError, *UNFORESEEN):

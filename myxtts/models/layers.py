@@ -76,7 +76,7 @@ def convolve(values: tf.Tensor, kernel: tf.Tensor, dilation: int) -> tf.Tensor:
 
 @functools.cache
 def convolution_path() -> str:
-    """How this process convolves: `NATIVE` if the gradient of a small dilated convolution runs on its device, else `MATMUL`.
+    """How this process convolves: `NATIVE` if the gradient of a small dilated convolution runs on its device, otherwise `MATMUL`.
 
     The answer depends on the processor, on TensorFlow's build and on the environment that it was imported with, none of which
     changes during a process.

@@ -114,8 +114,8 @@ class WorkerPool:
             if progress is not None:
                 progress(stage, done, len(items))
         # alone in one worker: a job that failed for lack of memory then has all of it
-        for place, head, payload in self._run_once(kind, [items[index] for index in failed], 1, 1):
-            yield failed[place], head, payload
+        for position, head, payload in self._run_once(kind, [items[index] for index in failed], 1, 1):
+            yield failed[position], head, payload
             done += 1
             if progress is not None:
                 progress(stage, done, len(items))
@@ -130,8 +130,8 @@ class WorkerPool:
         stop = self._stop = threading.Event()
         workers = self._workers
         threads = [
-            threading.Thread(target=self._feed_worker, args=(workers, place, kind, chunks, results, stop), daemon=True)
-            for place in range(wanted)
+            threading.Thread(target=self._feed_worker, args=(workers, slot, kind, chunks, results, stop), daemon=True)
+            for slot in range(wanted)
         ]
         for thread in threads:
             thread.start()
@@ -155,7 +155,7 @@ class WorkerPool:
     def _feed_worker(
         self,
         workers: list[WorkerProcess],
-        place: int,
+        slot: int,
         kind: str,
         chunks: _Chunks,
         results: queue.Queue,
@@ -166,7 +166,7 @@ class WorkerPool:
         outcome = None
         try:
             while not stop.is_set():
-                worker = workers[place]
+                worker = workers[slot]
                 while not waiting or (
                     worker.has_large_pipe and sum(size for _, _, size in waiting) < MOST_REQUEST_BYTES // 4
                 ):
@@ -183,7 +183,7 @@ class WorkerPool:
                         break
                     head, payload = {**self._crash_result, **worker.describe_end()}, b""
                     worker.close()
-                    workers[place] = worker = self._start_worker()
+                    workers[slot] = worker = self._start_worker()
                     worker.wait_until_ready()
                     worker.request(kind, [(index, item) for index, item, _ in islice(waiting, 1, None)])
                 _put(results, (waiting.popleft()[0], head, payload), stop)

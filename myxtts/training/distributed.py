@@ -219,7 +219,7 @@ class Rendezvous:
         self._is_over = threading.Event()
 
     def missing_after(self, timeout_seconds: float) -> list[int]:
-        """Meet; returns the workers that did not come in time. Raises OSError if this worker's port cannot be used."""
+        """Wait for the others; returns those that did not arrive in time. Raises OSError if this worker's port cannot be used."""
         deadline = time.monotonic() + timeout_seconds
         port = _host_and_port(self._addresses[self._index])[1]
         with _listener(port) as listener:

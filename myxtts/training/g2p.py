@@ -1,7 +1,7 @@
 """Training of a letter tagger (`myxtts.text.letter_tagger`) in TensorFlow: labeled texts in, the tagger for run time out.
 
 Texts are grouped by length into a few static shapes, so the step is compiled once per shape. Convolutions are matrix products of
-shifted copies, which also run where TensorFlow has no gradient of a dilated convolution (DESIGN, decision 4).
+shifted copies, which also run where TensorFlow has no gradient of a dilated convolution (docs/training.md).
 """
 
 from __future__ import annotations
