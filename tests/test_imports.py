@@ -86,3 +86,28 @@ def test_the_architecture_page_names_files_that_exist():
     listed = {f"{part}/{name}.py" for part, names in rows for name in re.findall(r"`([a-z0-9_]+)`", names)}
     assert len(rows) > 8
     assert [name for name in sorted(listed - CALLS) if not (PACKAGE / name).is_file()] == []
+
+
+def test_what_docstrings_and_documents_name_exists():
+    pages = [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "docs").rglob("*.md")]
+    references = {
+        (page, reference)
+        for page in pages
+        for reference in re.findall(r"`(myxtts(?:\.\w+)+)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(references) > 50
+    assert [f"{page.name}: {reference}" for page, reference in references if not leads_somewhere(reference)] == []
+
+
+def leads_somewhere(reference: str) -> bool:
+    """Whether `myxtts.part.module.name` is a part, a module, or a name that stands in one."""
+    path, names = PACKAGE.parent, reference.split(".")
+    while names and (path / names[0]).is_dir():
+        path /= names.pop(0)
+    if not names:
+        return True
+    module = path / f"{names[0]}.py"
+    source = module if module.is_file() else path / "__init__.py"
+    if module.is_file():
+        names.pop(0)
+    return not names or re.search(rf"\b{names[0]}\b", source.read_text(encoding="utf-8")) is not None

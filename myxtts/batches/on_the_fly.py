@@ -1,6 +1,6 @@
 """Loading without the cache: recordings to static batches while training, by TensorFlow ops or by Python.
 
-`preprocessing_mode: runtime` decodes by TensorFlow ops alone. Silence is trimmed and loudness leveled as `myxtts.audio.files`
+`preprocessing_mode: runtime` decodes by TensorFlow ops alone. Silence is trimmed and loudness leveled as `myxtts.audio.clips`
 does for the cache, and the mel is that of `myxtts.audio.mel`: a clip is the same in both modes. Plans have one clip per row
 (`fixed` or `dynamic`). `TFNativeDataLoader` reads single recordings.
 
@@ -171,7 +171,7 @@ def _reflect(positions: tf.Tensor, num_samples: tf.Tensor | int) -> tf.Tensor:
 
 
 def trimmed_and_leveled(samples: Any, sample_rate: int, config: DataConfig) -> tf.Tensor:
-    """Samples (samples,) with silence trimmed and loudness leveled as configured; equals `myxtts.audio.files.load_clip`."""
+    """Samples (samples,) with silence trimmed and loudness leveled as configured; equals `myxtts.audio.clips.load_clip`."""
     if config.trim_silence_db is not None:
         block, energies = _block_energies(samples, sample_rate)
         loud = tf.where(energies > tf.reduce_max(energies) * 10 ** (-config.trim_silence_db / 10))[:, 0]

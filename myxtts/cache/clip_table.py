@@ -39,20 +39,16 @@ BANDWIDTH_EDGES_KHZ = (5, 7, 9, 11)
 """Reported bands: telephone below 5, wideband telephony and 16 kHz files at 7 to 9, 22.05 and 24 kHz files from 11."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ClipTable:
     """The clips of a corpus with their lengths, speakers and texts."""
 
     folder: Path
-    content_id: str
-    """Changes when a clip is added, changed or removed."""
     mel: MelSpec
     symbols: SymbolTable
     front_end_kind: str
     speakers: tuple[str, ...]
-    speaker_corpora: tuple[str, ...]
-    """The corpus of each speaker where several are joined; empty if there is only one."""
     languages: tuple[str, ...]
-    num_clips: int
     ids: Sequence[str]
     texts: Sequence[str]
     frame_starts: np.ndarray
@@ -60,21 +56,33 @@ class ClipTable:
     frame_counts: np.ndarray
     """int32 (clips,)."""
     token_starts: np.ndarray
-    """int64 (clips,): index of the first token in `tokens`."""
+    """int64 (clips,): index of the first token in the tokens of all clips."""
     token_counts: np.ndarray
-    """int32 (clips,)."""
-    tokens: np.ndarray
-    """int32: the tokens of all clips; element 0 is padding."""
+    """int32 (clips,): symbols without blanks."""
     speaker_numbers: np.ndarray
     """int32 (clips,): index in `speakers`."""
     language_numbers: np.ndarray
     """int32 (clips,): index in `languages`."""
     is_validation: np.ndarray
     """bool (clips,): held out."""
-    license: str
+    license: str = ""
     """Text of the corpus's license file."""
-    attribution: str
+    attribution: str = ""
     """Text of the corpus's attribution file."""
+
+    @property
+    def num_clips(self) -> int:
+        return len(self.frame_counts)
+
+    @property
+    def content_id(self) -> str:
+        """Changes when a clip is added, changed or removed."""
+        raise NotImplementedError
+
+    @property
+    def speaker_corpora(self) -> tuple[str, ...]:
+        """The corpus of each speaker where several are joined; empty if there is only one."""
+        return ()
 
     @property
     def bandwidths(self) -> np.ndarray:
@@ -124,43 +132,19 @@ class Strings(Sequence[str]):
         return (self[clip] for clip in range(len(self)))
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Cache(PreparedTable):
-    """An opened cache. Arrays are read-only and hold one value per clip; a clip is its index in them."""
+    """An opened cache. Arrays are read-only; ids and texts stay readable after a newer generation removed their file."""
 
-    folder: Path
     header: Mapping[str, Any]
-    mel: MelSpec
-    symbols: SymbolTable
-    front_end_kind: str
-    speakers: tuple[str, ...]
-    languages: tuple[str, ...]
-    frame_starts: np.ndarray
-    """int64: row of the clip's first frame in frames_path."""
-    frame_counts: np.ndarray
-    """int32."""
-    token_starts: np.ndarray
-    """int64: index of the clip's first token in tokens_path."""
-    token_counts: np.ndarray
-    """int32: symbols without blanks."""
-    speaker_numbers: np.ndarray
-    """int32: index into speakers."""
-    language_numbers: np.ndarray
-    """int32: index into languages."""
-    is_validation: np.ndarray
-    """bool: held out."""
+    ids: Strings
+    texts: Strings
     checksums: np.ndarray
     """uint32: CRC-32 of the frame bytes, continued over the token bytes."""
     cold: Mapping[str, np.ndarray]
     """`COLD_COLUMNS` and `ADDED_COLUMNS`, mapped: for preparing, verifying and naming clips."""
-    strings: np.ndarray
-    """uint8: the strings file, mapped, so that it stays readable after a newer generation removed the file."""
     data_folder: Path
     """The corpus that the clips come from."""
-    license: str = ""
-    """Text of the corpus's license file."""
-    attribution: str = ""
-    """Text of the corpus's attribution file."""
     _report: PrepareReport | None = None
 
     def __repr__(self) -> str:
@@ -187,10 +171,6 @@ class Cache(PreparedTable):
     def content_id(self) -> str:
         """Fingerprint of the settings and the clips: changes when a clip is added, changed, removed or held out."""
         return f"{self.fingerprint}-{self.header['hot_checksum']:08x}"
-
-    @property
-    def num_clips(self) -> int:
-        return len(self.frame_counts)
 
     @property
     def speech_seconds(self) -> float:
@@ -303,15 +283,6 @@ class Cache(PreparedTable):
         """Every column by name, as `myxtts.cache.writer.publish` takes them."""
         return {name: vars(self)[name] for name in HOT_COLUMNS} | dict(self.cold)
 
-    @cached_property
-    def ids(self) -> Strings:
-        return Strings(self.strings, 0, self.cold["id_ends"])
-
-    @cached_property
-    def texts(self) -> Strings:
-        first = int(self.cold["id_ends"][-1]) if self.num_clips else 0
-        return Strings(self.strings, first, self.cold["text_ends"])
-
 
 def open_cache(
     folder: str | Path, expected_fingerprint: str | None = None, expected_settings: Mapping[str, Any] | None = None
@@ -345,6 +316,8 @@ def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
     if zlib.crc32(hot.data) != header["hot_checksum"]:
         raise damaged(folder, f"{header['index_file']} does not match its checksum")
     columns: dict[str, Any] = _columns(hot, HOT_COLUMNS, offsets, clips)
+    cold = _columns(map_bytes(index_path), COLD_COLUMNS | ADDED_COLUMNS, offsets, clips)
+    strings, first_text = map_bytes(folder / header["strings_file"]), int(cold["id_ends"][-1]) if clips else 0
     return Cache(
         folder=folder,
         header=header,
@@ -353,9 +326,10 @@ def load_cache(folder: Path, header: Mapping[str, Any]) -> Cache:
         front_end_kind=header["settings"]["front_end_kind"],
         speakers=tuple(header["speakers"]),
         languages=tuple(header["languages"]),
+        ids=Strings(strings, 0, cold["id_ends"]),
+        texts=Strings(strings, first_text, cold["text_ends"]),
         **columns,
-        cold=_columns(map_bytes(index_path), COLD_COLUMNS | ADDED_COLUMNS, offsets, clips),
-        strings=map_bytes(folder / header["strings_file"]),
+        cold=cold,
         data_folder=Path(header["data_folder"]),
         license=header["license"],
         attribution=header["attribution"],

@@ -1,4 +1,4 @@
-"""Several caches joined into one: a cache like any other, in which symbols, speakers and languages have one numbering.
+"""Several corpora in one cache: a cache like any other, in which symbols, speakers and languages have one numbering.
 
 Every corpus keeps its own cache, which other runs use as well. The joint cache is a copy (20 kB per second of speech), so that a
 plan, a batch and a gather know nothing of corpora; it is written again when one of its parts changes. Speakers and clips keep
@@ -8,6 +8,7 @@ their names; where two corpora have the same one, it begins with the name of its
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,18 +19,84 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from myxtts.cache.clip_table import Cache, open_cache
-from myxtts.cache.format import COLUMN_TYPES, read_header
+from myxtts.cache.format import COLUMN_TYPES, fingerprint_of, read_header
+from myxtts.cache.location import CacheLocation, joint_root, locate_cache, with_prepared_language
 from myxtts.cache.records import record_checksum
+from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish, write_error
-from myxtts.config.config import DataConfig
-from myxtts.corpus.corpus import license_name
-from myxtts.errors import CacheError, CorpusError
-from myxtts.runtime.progress import ProgressCallback
-from myxtts.text.tokenizer import SymbolTable
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
+from myxtts.corpus.corpus import license_name, read_corpus
+from myxtts.errors import CacheError, ConfigError, CorpusError
+from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
+from myxtts.text.phonemes import INSTALL_LINE
+from myxtts.text.tokenizer import SymbolTable, build_front_end, resolve_kind
 
 STAGE = "joining corpora"
 PROGRESS_CLIPS = 500
 """Clips between two reports of progress."""
+
+
+def is_joint(data: DataConfig) -> bool:
+    """Whether a configuration asks for a joint cache."""
+    return bool(data.corpora or data.held_out_speakers)
+
+
+def part_configs(data: DataConfig) -> dict[str, DataConfig]:
+    """The corpora of a configuration by name, each with the configuration that prepares it alone."""
+    alone = dataclasses.replace(data, corpora=(), held_out_speakers=())
+    if not data.corpora:
+        return {Path(data.train_data).name if data.train_data is not None else "bundled": alone}
+    return {
+        corpus_name(corpus): dataclasses.replace(
+            alone, train_data=corpus.folder, language=corpus.language or data.language
+        )
+        for corpus in data.corpora
+    }
+
+
+@dataclass(frozen=True)
+class JointLocation:
+    """Where the caches of several corpora and their joint cache are, whether they exist or not."""
+
+    configs: Mapping[str, DataConfig]
+    """How each corpus is prepared, by its name."""
+    parts: Mapping[str, CacheLocation]
+    folder: Path
+    """Of the joint cache."""
+
+
+def locate_joint_cache(
+    data: DataConfig,
+    progress: ProgressCallback = ignore_progress,
+    announce: Callable[[str], None] = ignore_line,
+    workers: int | None = None,
+) -> JointLocation:
+    """Read every corpus, and choose the highest of their rates where `data.sample_rate` is auto."""
+    front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
+    configs = {name: with_prepared_language(part, None, announce) for name, part in part_configs(data).items()}
+    for name, part in configs.items():
+        if resolve_kind(part.text_symbols, part.language or DEFAULT_LANGUAGE) != front_end.kind:
+            raise ConfigError(
+                f"The corpora cannot share symbols: {name} is in {part.language}, which needs espeak-ng for phonemes. Run "
+                f"{INSTALL_LINE} (GPL), or set data.text_symbols: graphemes."
+            )
+    corpora = {name: read_corpus(part) for name, part in configs.items()}
+
+    def located() -> dict[str, CacheLocation]:
+        with open_workers(data, front_end, workers) as pool:
+            return {
+                name: locate_cache(configs[name], corpora[name], front_end, pool, progress, announce)
+                for name in configs
+            }
+
+    parts = located()
+    rate = max(part.settings.mel.sample_rate for part in parts.values())
+    if any(part.settings.mel.sample_rate != rate for part in parts.values()):
+        configs = {name: dataclasses.replace(part, sample_rate=rate) for name, part in configs.items()}
+        parts = located()
+    identity = [[name, str(part.corpus.folder), part.settings.fingerprint] for name, part in parts.items()]
+    folder = joint_root(next(iter(corpora.values())).folder, data) / fingerprint_of({"parts": identity})
+    return JointLocation(configs, parts, folder)
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,17 @@ import numpy as np
 from myxtts.audio.measurements import load_pyworld
 from myxtts.cache.changes import UpdateOutcome, join_outcomes
 from myxtts.cache.clip_table import Cache
-from myxtts.cache.format import fingerprint_of
-from myxtts.cache.joint import JoinedCorpus, join_caches
-from myxtts.cache.location import CacheLocation, joint_root, locate_cache, locate_shared_cache, with_prepared_language
+from myxtts.cache.joint import JoinedCorpus, is_joint, join_caches, locate_joint_cache
+from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.update import unchanged_cache, update_cache
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import cache_lock
-from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name
+from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Rejection, summarize_rejections, write_rejected_csv
-from myxtts.errors import ConfigError, CorpusError
+from myxtts.errors import CorpusError
 from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
-from myxtts.text.phonemes import INSTALL_LINE
-from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices, resolve_kind
+from myxtts.text.tokenizer import FrontEnd, build_front_end, letters_notices
 
 REJECTED_NAME = "rejected.csv"
 
@@ -89,24 +87,6 @@ def prepare_cache(
     return _prepare_one(data, folder, front_end, run)
 
 
-def is_joint(data: DataConfig) -> bool:
-    """Whether a configuration asks for a joint cache."""
-    return bool(data.corpora or data.held_out_speakers)
-
-
-def part_configs(data: DataConfig) -> dict[str, DataConfig]:
-    """The corpora of a configuration by name, each with the configuration that prepares it alone."""
-    alone = dataclasses.replace(data, corpora=(), held_out_speakers=())
-    if not data.corpora:
-        return {Path(data.train_data).name if data.train_data is not None else "bundled": alone}
-    return {
-        corpus_name(corpus): dataclasses.replace(
-            alone, train_data=corpus.folder, language=corpus.language or data.language
-        )
-        for corpus in data.corpora
-    }
-
-
 @dataclass(frozen=True)
 class _Run:
     """The arguments of `prepare_cache` that every part of it needs."""
@@ -116,51 +96,6 @@ class _Run:
     workers: int | None
     retry: bool
     with_sound: bool
-
-
-@dataclass(frozen=True)
-class JointLocation:
-    """Where the caches of several corpora and their joint cache are, whether they exist or not."""
-
-    configs: Mapping[str, DataConfig]
-    """How each corpus is prepared, by its name."""
-    parts: Mapping[str, CacheLocation]
-    folder: Path
-    """Of the joint cache."""
-
-
-def locate_joint_cache(
-    data: DataConfig,
-    progress: ProgressCallback = ignore_progress,
-    announce: Callable[[str], None] = ignore_line,
-    workers: int | None = None,
-) -> JointLocation:
-    """Read every corpus, and choose the highest of their rates where `data.sample_rate` is auto."""
-    front_end = build_front_end(data.text_symbols, data.lexicon, data.language)
-    configs = {name: with_prepared_language(part, None, announce) for name, part in part_configs(data).items()}
-    for name, part in configs.items():
-        if resolve_kind(part.text_symbols, part.language or DEFAULT_LANGUAGE) != front_end.kind:
-            raise ConfigError(
-                f"The corpora cannot share symbols: {name} is in {part.language}, which needs espeak-ng for phonemes. Run "
-                f"{INSTALL_LINE} (GPL), or set data.text_symbols: graphemes."
-            )
-    corpora = {name: read_corpus(part) for name, part in configs.items()}
-
-    def located() -> dict[str, CacheLocation]:
-        with open_workers(data, front_end, workers) as pool:
-            return {
-                name: locate_cache(configs[name], corpora[name], front_end, pool, progress, announce)
-                for name in configs
-            }
-
-    parts = located()
-    rate = max(part.settings.mel.sample_rate for part in parts.values())
-    if any(part.settings.mel.sample_rate != rate for part in parts.values()):
-        configs = {name: dataclasses.replace(part, sample_rate=rate) for name, part in configs.items()}
-        parts = located()
-    identity = [[name, str(part.corpus.folder), part.settings.fingerprint] for name, part in parts.items()]
-    folder = joint_root(next(iter(corpora.values())).folder, data) / fingerprint_of({"parts": identity})
-    return JointLocation(configs, parts, folder)
 
 
 def _prepare_joint(data: DataConfig, run: _Run) -> Cache:

@@ -38,45 +38,20 @@ LISTED_FILES = 10
 """Files listed in a message; the rest is counted."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RecordingTable(ClipTable):
-    """The clips of a corpus that is not prepared. Arrays hold one value per clip."""
+    """The clips of a corpus that is not prepared. There is no table of frames: `frame_starts` are 0, and `frame_counts` are those
+    after silence is trimmed."""
 
-    folder: Path
     paths: tuple[str, ...]
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    mel: MelSpec
-    symbols: SymbolTable
-    front_end_kind: str
-    speakers: tuple[str, ...]
-    languages: tuple[str, ...]
-    frame_counts: np.ndarray
-    """int32: frames after silence is trimmed."""
-    frame_starts: np.ndarray
-    """int64: 0, because there is no table of frames."""
-    token_starts: np.ndarray
-    token_counts: np.ndarray
-    speaker_numbers: np.ndarray
-    language_numbers: np.ndarray
-    is_validation: np.ndarray
     tokens: np.ndarray
     """int32: of all clips; element 0 is padding."""
     rejections: tuple[Rejection, ...]
     notices: tuple[str, ...]
     """What was guessed about the corpus, and whether letters are used instead of phonemes: one sentence each."""
     config: DataConfig
-    speaker_corpora: tuple[str, ...] = ()
     frames_path: None = None
     """There is no file of frames: this distinguishes the table from a prepared one."""
-    license: str = ""
-    """Text of the corpus's license file."""
-    attribution: str = ""
-    """Text of the corpus's attribution file."""
-
-    @property
-    def num_clips(self) -> int:
-        return len(self.ids)
 
     @property
     def content_id(self) -> str:

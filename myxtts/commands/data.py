@@ -195,7 +195,7 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Check every record of a cache, and repair it with --fix."""
-    from myxtts.cache.prepare import is_joint
+    from myxtts.cache.joint import is_joint
     from myxtts.cache.verify import find_cache, verify_and_fix_cache, verify_joint_cache
 
     config = config_of(arguments).data

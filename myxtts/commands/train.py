@@ -88,7 +88,7 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
 
 def _evaluation(config: XTTSConfig) -> Callable[[Path], dict[str, float]]:
     """The function that evaluates the voice during training, on the held-out sentences of the corpus."""
-    from myxtts.cache.prepare import part_configs
+    from myxtts.cache.joint import part_configs
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.layouts import ClipList, CorpusLayout, recognize_layout
 from myxtts.corpus.metadata import ClipRow
@@ -31,6 +32,7 @@ from myxtts.text.scripts import explain_foreign_script, foreign_script
 Split = Literal["train", "validation", "all"]
 LICENSE_NAMES = ("license", "licence", "copying", "copyright")
 ATTRIBUTION_NAMES = ("attribution", "credits")
+VALIDATION_FRACTION = DataConfig().validation_share
 LARGEST_LICENSE_BYTES = 100_000
 """Of a license or attribution file; the GPL has 35,000."""
 
@@ -53,9 +55,9 @@ class Manifest:
 
 def read_manifest(
     folder: str | Path,
-    default_language: str = "en",
+    default_language: str = DEFAULT_LANGUAGE,
     split: Split = "all",
-    validation_fraction: float = 0.05,
+    validation_fraction: float = VALIDATION_FRACTION,
     val_folder: str | Path | None = None,
 ) -> Manifest:
     """Read the clips of one split of a corpus.
@@ -80,8 +82,8 @@ def read_manifest(
 
 def read_splits(
     folder: str | Path,
-    default_language: str = "en",
-    validation_fraction: float = 0.05,
+    default_language: str = DEFAULT_LANGUAGE,
+    validation_fraction: float = VALIDATION_FRACTION,
     val_folder: str | Path | None = None,
 ) -> tuple[Manifest, Manifest]:
     """Read the training and the validation clips: what two calls of `read_manifest` give, reading each file once.

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from myxtts.audio.files import probe_audio, read_audio, resample, write_audio
+from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.corpus.asterisk import build_asterisk_corpus
 from myxtts.corpus.corpus_writer import (
     CorpusSummary,
@@ -45,7 +46,7 @@ def bundled_corpus() -> Path:
 def build_folder_corpus(
     folder: str | Path,
     out: str | Path | None = None,
-    language: str = "en",
+    language: str = DEFAULT_LANGUAGE,
     speaker: str | None = None,
     copy_audio: bool = False,
 ) -> CorpusSummary:

@@ -1,6 +1,7 @@
 """Layers that ignore padding: convolutions mask their input, attention stays within a clip, norms are per position.
 
-Some parts are compiled by XLA on every device, also where the step as a whole is not (`compiled_by_xla`).
+`convolve` is the dilated convolution beneath them, which runs on every processor. Some parts are compiled by XLA on every device,
+also where the step as a whole is not (`compiled_by_xla`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""This machine: its cores and instruction set, its accelerators, and samples of its load while something runs.
+"""This machine: its cores and instruction set, and samples of its load and its GPUs while something runs.
 
 GPUs are sampled through NVML, everything else through psutil. Without an NVIDIA driver, or without the extra `gpu`
-(`nvidia-ml-py`), samples contain no GPU and `no_gpu_reason` says why. TensorFlow is imported by `accelerators` only.
+(`nvidia-ml-py`), samples contain no GPU and `no_gpu_reason` says why. TensorFlow is not imported.
 """
 
 from __future__ import annotations

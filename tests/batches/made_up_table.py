@@ -10,27 +10,17 @@ import numpy as np
 
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import PreparedTable
+from myxtts.text.tokenizer import SymbolTable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MadeUpTable(PreparedTable):
-    folder: Path
-    ids: tuple[str, ...]
     frames: np.ndarray
     tokens: np.ndarray
-    frame_starts: np.ndarray
-    frame_counts: np.ndarray
-    token_starts: np.ndarray
-    token_counts: np.ndarray
-    speaker_numbers: np.ndarray
-    language_numbers: np.ndarray
-    is_validation: np.ndarray
     frames_path: Path
     tokens_path: Path
     num_rows: int
     num_tokens: int
-    mel: MelSpec
-    speakers: tuple[str, ...]
 
     def clip_frames(self, clip: int) -> np.ndarray:
         start = int(self.frame_starts[clip])
@@ -63,6 +53,10 @@ def make_table(
     return MadeUpTable(
         folder=folder,
         ids=tuple(f"clip{index}" for index in range(clips)),
+        texts=tuple(f"text {index}" for index in range(clips)),
+        symbols=SymbolTable(),
+        front_end_kind="graphemes",
+        languages=("en", "fa"),
         frames=frames,
         tokens=tokens,
         frame_starts=1 + np.cumsum(frame_counts, dtype=np.int64) - frame_counts,

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import subprocess
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +22,6 @@ from myxtts.batches.plan import (
     plan_kind,
     with_clips,
 )
-from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError, PlanError
 from tests.batches.made_up_table import make_table, speech_lengths
@@ -163,18 +162,17 @@ def test_plans_need_no_tensorflow():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@dataclass
-class Minutes(ClipTable):
-    """A table of clips of one minute each."""
-
-    speaker_numbers: np.ndarray
-    speakers: tuple[str, ...]
-    speaker_corpora: tuple[str, ...] = ()
-    mel: MelSpec = dataclasses.field(default_factory=lambda: MelSpec(16000))
-
-    @property
-    def frame_counts(self):
-        return np.full(len(self.speaker_numbers), int(60 * self.mel.frames_per_second), np.int32)
+def minutes(speaker_numbers, speakers, speaker_corpora=()):
+    """What is read of a table of clips of one minute each."""
+    mel = MelSpec(16000)
+    frame_counts = np.full(len(speaker_numbers), int(60 * mel.frames_per_second), np.int32)
+    return SimpleNamespace(
+        speaker_numbers=speaker_numbers,
+        speakers=speakers,
+        speaker_corpora=speaker_corpora,
+        mel=mel,
+        frame_counts=frame_counts,
+    )
 
 
 def copies_of_speakers(table, data):
@@ -184,23 +182,23 @@ def copies_of_speakers(table, data):
 
 
 def test_a_speaker_gets_the_root_of_the_minutes_and_the_epoch_stays_as_long():
-    table = Minutes(np.repeat([0, 1], [36, 4]), ("long", "short"))
+    table = minutes(np.repeat([0, 1], [36, 4]), ("long", "short"))
     long, short = copies_of_speakers(table, DataConfig(balance=0.5))
     assert long / short == pytest.approx(3)
     assert long + short == pytest.approx(40)
 
 
 def test_a_clip_of_a_short_speaker_is_not_repeated_too_often():
-    table = Minutes(np.repeat([0, 1], [400, 1]), ("long", "short"))
+    table = minutes(np.repeat([0, 1], [400, 1]), ("long", "short"))
     assert copies_of_speakers(table, DataConfig(balance=0.5))[1] == 4.0
 
 
 def test_the_weight_of_a_corpus_multiplies_the_share_of_its_speakers():
-    table = Minutes(np.repeat([0, 1, 2], [9, 9, 9]), ("a", "b", "c"), ("one", "two", "two"))
+    table = minutes(np.repeat([0, 1, 2], [9, 9, 9]), ("a", "b", "c"), ("one", "two", "two"))
     data = DataConfig(corpora=({"folder": "one", "weight": 2.0}, {"folder": "two", "weight": 0.5}))  # type: ignore[arg-type]
     a, b, c = copies_of_speakers(table, data)
     assert (a / b, b / c) == (pytest.approx(4), pytest.approx(1))
 
 
 def test_without_balance_and_weights_every_clip_is_used_once():
-    assert copies_per_epoch(Minutes(np.zeros(3, np.int32), ("a",)), np.arange(3), DataConfig()) is None
+    assert copies_per_epoch(minutes(np.zeros(3, np.int32), ("a",)), np.arange(3), DataConfig()) is None
