@@ -17,7 +17,14 @@ def configure_g2p(parser: argparse.ArgumentParser) -> None:
     train.add_argument("language", choices=("en", "fa"))
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
     train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
-    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en)")
+    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en); 0 keeps the tagger of --init-from")
+    train.add_argument(
+        "--checkpoint-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of the run, which is resumed (default: OUTPUT with the ending .run)",
+    )
+    train.add_argument("--reset-training", action="store_true", help="start again; the earlier run is moved away")
     train.add_argument(
         "--init-from", type=Path, metavar="FILE", help="train the tagger of an earlier Persian model further"
     )
@@ -35,26 +42,36 @@ def run_g2p(arguments: argparse.Namespace) -> int:
         normalized = normalize_text(arguments.text, arguments.language)
         sys.stdout.write(phonemize([normalized], arguments.language)[0] + "\n")
         return 0
+    return _train(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
     if not arguments.data.is_dir():
         raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
-    from myxtts.text.g2p_files import load_model, save_model
-    from myxtts.training import g2p_english, g2p_persian
-
     is_persian = arguments.language == "fa"
-    settings = g2p_persian.PERSIAN_SETTINGS if is_persian else g2p_english.ENGLISH_SETTINGS
-    settings = replace(settings, epochs=arguments.epochs or settings.epochs)
+    if arguments.init_from and not is_persian:
+        raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
+    if arguments.epochs == 0 and not arguments.init_from:
+        raise TextError("--epochs 0 trains no tagger. Give --init-from with the model whose tagger is kept.")
+    from myxtts.runtime.startup import start_tensorflow
+
+    start_tensorflow()
+    from myxtts.text.g2p_files import load_model, save_model
+    from myxtts.training.display import Display
+    from myxtts.training.g2p_english import ENGLISH_SETTINGS, train_english
+    from myxtts.training.g2p_persian import PERSIAN_SETTINGS, train_persian
+    from myxtts.training.g2p_task import TaggerRun
+
+    settings = PERSIAN_SETTINGS if is_persian else ENGLISH_SETTINGS
+    if arguments.epochs is not None:
+        settings = replace(settings, epochs=arguments.epochs)
+    folder = arguments.checkpoint_dir or arguments.output.with_suffix(".run")
+    run = TaggerRun(folder, settings, Display(), arguments.reset_training)
     if is_persian:
         start = load_model(arguments.init_from).tagger if arguments.init_from else None
-        model = g2p_persian.train_persian(arguments.data, settings, _report, start)
-    elif arguments.init_from:
-        raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
+        model = train_persian(arguments.data, run, start)
     else:
-        model = g2p_english.train_english(arguments.data, settings, _report)
+        model = train_english(arguments.data, run)
     save_model(arguments.output, model)
-    _report(f"Saved {arguments.output} ({arguments.output.stat().st_size / 1e6:.1f} MB).")
+    run.display.line(f"Saved {arguments.output} ({arguments.output.stat().st_size / 1e6:.1f} MB).")
     return 0
-
-
-def _report(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

@@ -238,6 +238,16 @@ RULES: tuple[Rule, ...] = (
         re.I,
     ),
     rule(
+        "time of a lap",
+        r"(?<![\d:.,])(\d{1,2}):([0-5]\d)\.(\d{1,3})(?![\d:.]*\d)",
+        lambda match: (
+            f"{say.cardinal(int(match[1]))} minute{'' if int(match[1]) == 1 else 's'} "
+            f"{say.decimal(str(int(match[2])), match[3])} seconds"
+        ),
+        {"1:23.456": "one minute twenty-three point four five six seconds"},
+        DIGITS,
+    ),
+    rule(
         "ratio",
         r"(?<![\d:.,])(\d{1,4}):(\d{1,3})(?![\d:])",
         r"\1 to \2",

@@ -127,6 +127,13 @@ def _read_cardinal(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(
+        "sign of a fraction before a unit",
+        rf"(\d?)([{''.join(VULGAR_FRACTIONS)}]) ?({alternatives(UNITS)})(?![^\W_]|[/'])",
+        lambda match: f"{match[1]}{match[2]} {UNITS[match[3]][bool(match[1])]}",
+        {"¾ tsp": "three quarters teaspoon", "2½ km": "two and one half kilometers"},
+        "".join(VULGAR_FRACTIONS),
+    ),
+    rule(
         "fraction sign",
         rf"(?:(?<=\d) ?)?([{''.join(VULGAR_FRACTIONS)}])",
         lambda match: (

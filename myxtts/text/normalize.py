@@ -18,7 +18,7 @@ from myxtts.text.english import normalize_english
 from myxtts.text.persian import normalize_persian
 from myxtts.text.rules import Rule
 
-NORMALIZER_VERSION = 4
+NORMALIZER_VERSION = 5
 """Increase it whenever the result for any text changes; caches made with another version are stale."""
 
 _NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")

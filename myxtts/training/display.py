@@ -28,9 +28,11 @@ class LiveMetrics:
     loss: float
     useful_frames_per_second: float
     wait_fraction: float
+    unit: str = "frames"
 
     def __str__(self) -> str:
-        return f"loss {self.loss:.3f} | {self.useful_frames_per_second:,.0f} useful frames/s | waiting {self.wait_fraction:.1%}"
+        speed = f"{self.useful_frames_per_second:,.0f} useful {self.unit}/s"
+        return f"loss {self.loss:.3f} | {speed} | waiting {self.wait_fraction:.1%}"
 
 
 class Display:

@@ -24,10 +24,10 @@ import numpy as np
 from myxtts.errors import TextError
 from myxtts.text.context_models import HomographModel, Reading
 from myxtts.text.g2p_files import G2PModel
-from myxtts.text.letter_tagger import LetterTagger
-from myxtts.training.g2p import IGNORED, Labeled, Report, TaggerSettings, build_tagger, initial_weights, train_tagger
 from myxtts.training.g2p_alignment import Aligner, count_chunks
 from myxtts.training.g2p_context_models import HomographExample, train_homographs
+from myxtts.training.g2p_tagger import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights
+from myxtts.training.g2p_task import FixedTexts, TaggerData, TaggerRun, train_tagger
 
 ENGLISH_SETTINGS = TaggerSettings(
     channels=96,
@@ -181,14 +181,13 @@ def split_words(text: str) -> list[str]:
     return re.findall(r"[A-Za-z']+|[,.;:!?—]|\d+", text)
 
 
-def train_english(folder: Path, settings: TaggerSettings, report: Report) -> G2PModel:
-    """The whole English model."""
+def train_english(folder: Path, run: TaggerRun) -> G2PModel:
+    """The whole English model from the sources in `folder`."""
     cmudict = read_cmudict(folder)
-    report(f"Aligning letters and phonemes of {len(cmudict):,} words.")
-    aligned = align_words(cmudict)
-    tagger = train_english_tagger(aligned, settings, report)
-    report("Training the homographs.")
-    return G2PModel(tagger, english_lexicon(cmudict), train_english_homographs(folder, cmudict))
+    homographs = train_english_homographs(folder, cmudict)
+    run.display.line(f"Aligning letters and phonemes of {len(cmudict):,} words.")
+    tagger = train_tagger(english_tagger_data(align_words(cmudict), run.settings), run)
+    return G2PModel(tagger, english_lexicon(cmudict), homographs)
 
 
 def english_lexicon(cmudict: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, str]:
@@ -208,11 +207,8 @@ def train_english_homographs(folder: Path, cmudict: dict[str, list[tuple[str, ..
     return train_homographs(examples, {word: list(readings.values()) for word, readings in by_id.items()})
 
 
-def train_english_tagger(
-    aligned: Iterable[tuple[str, list[str]]], settings: TaggerSettings, report: Report
-) -> LetterTagger:
-    """The tagger from aligned words, without the held-out ones."""
-    aligned = list(aligned)
+def english_tagger_data(aligned: Sequence[tuple[str, list[str]]], settings: TaggerSettings) -> TaggerData:
+    """What the tagger learns from aligned words; the held-out ones are for validation."""
     allowed = {
         letter: {chunk for chunk, count in counter.items() if count >= _RAREST_ENGLISH_CHUNK}
         for letter, counter in count_chunks(aligned).items()
@@ -220,20 +216,22 @@ def train_english_tagger(
     tags = sorted(set().union(*allowed.values()) | {""})
     tag_of = {tag: index for index, tag in enumerate(tags)}
     seen: set[str] = set()
-    examples = []
+    examples, held_out = [], []
     for word, chunks in aligned:
-        is_usual = all(chunk in allowed[letter] for letter, chunk in zip(word, chunks, strict=True))
-        if not is_usual or is_held_out(word):
+        if not all(chunk in allowed[letter] for letter, chunk in zip(word, chunks, strict=True)):
             continue
-        examples.append(
-            Labeled(
-                rows=np.array([ENGLISH_LETTERS.index(letter) + 1 for letter in word], np.int32),
-                tags=np.array([tag_of[chunk] for chunk in chunks], np.int32),
-                ends=np.full(len(word), IGNORED, np.float32),
-                weight=_VARIANT_WEIGHT if word in seen else 1.0,
-            )
+        labeled = Labeled(
+            rows=np.array([ENGLISH_LETTERS.index(letter) + 1 for letter in word], np.int32),
+            tags=np.array([tag_of[chunk] for chunk in chunks], np.int32),
+            ends=np.full(len(word), IGNORED, np.float32),
+            weight=_VARIANT_WEIGHT if word in seen else 1.0,
         )
+        (held_out if is_held_out(word) else examples).append(labeled)
         seen.add(word)
-    weights = initial_weights(settings, len(ENGLISH_LETTERS), len(tags), 0)
-    weights = train_tagger(lambda _: examples, weights, settings, report)
-    return build_tagger(ENGLISH_LETTERS, tags, allowed, weights, settings, {})
+    return TaggerData(
+        FixedTexts(examples),
+        held_out,
+        num_marks=0,
+        weights=initial_weights(settings, len(ENGLISH_LETTERS), len(tags), 0),
+        build=lambda weights: build_tagger(ENGLISH_LETTERS, tags, allowed, weights, settings, {}),
+    )

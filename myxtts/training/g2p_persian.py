@@ -4,27 +4,27 @@ The log-linear ezafe model is trained first and labels the ezafe of the raw sent
 tagger learns from all sentences and from single words.
 """
 
-# ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel, Reading
+from myxtts.text.g2p import MODEL_FOLDER
 from myxtts.text.g2p_files import G2PModel
-from myxtts.text.g2p_persian import words_and_pauses
+from myxtts.text.g2p_persian import mark_array, words_and_pauses
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, read_line
-from myxtts.training.g2p import IGNORED, Labeled, Report, TaggerSettings, build_tagger, initial_weights, train_tagger
 from myxtts.training.g2p_context_models import HomographExample, train_ezafe, train_homographs, with_likely_ezafe
 from myxtts.training.g2p_persian_labels import (
     Example,
     WordReader,
     align_gold,
+    align_with,
     label_homographs,
     label_sentences,
     readings_of,
@@ -39,36 +39,24 @@ from myxtts.training.g2p_persian_sources import (
     read_homographs,
     read_ipa_dict,
     read_raw_sentences,
+    read_reviewed,
 )
+from myxtts.training.g2p_tagger import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights
+from myxtts.training.g2p_task import TaggerData, TaggerRun, train_tagger
 
 PERSIAN_SETTINGS = TaggerSettings(epochs=12, dropout=0.05)
 _PER_EPOCH = {"raw": 4_500, "rewritten": 2_000, "listed_words": 12_000}
 """Examples of a source that are drawn in an epoch; of other sources all."""
 _GOLD_REPEATS, _MISREAD_REPEATS = 2, 2
-_MISREAD_EVERY = 2
-"""Epochs after which misread words are searched again; reading all words takes half as long as an epoch."""
 _FURTHER_LEARNING_RATE = 1e-3
 """For a tagger that was trained before."""
 EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.5, 0.0
 """Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
+_WORDS_AT_ONCE = 256
 _USUAL_SENTENCES = 12
 """Raw sentences per homograph."""
+REVIEWED = MODEL_FOLDER / "fa_reviewed.tsv"
 _PHONEMES = frozenset("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
-_FUNCTION_WORDS = {"و": "væ", "به": "be", "برای": "bærɑje"}
-"""Words at whose borders the alignment of sentences is unreliable."""
-_IRREGULAR_WORDS = {
-    word: phonemes
-    for word, _, phonemes in (
-        pair.partition(":")
-        for pair in (
-            "حتی:hættɑ الله:ællɑh عبدالله:æbdollɑh عیسی:isɑ موسی:musɑ یحیی:jæhjɑ مصطفی:mostæfɑ مرتضی:mortezɑ کبری:kobrɑ "
-            "صغری:soqrɑ طه:tɑhɑ رحمن:ræhmɑn اسحق:eshɑq لکن:lɑken هذا:hɑzɑ بالاخره:belæxære تمبر:tæmr متوجه:motevæʤʤe "
-            "شجاعت:ʃoʤɑʔæt انشاءالله:enʃɑllɑh ماشاءالله:mɑʃɑllɑh حضار:hozzɑr مطمئن:motmæʔen منتظر:montæzer محبت:mohæbbæt"
-        ).split()
-    )
-}
-"""Words that are not read as they are written, or whose chunks FarsDat does not have."""
-_TANVIN = "\u064b"
 
 
 @dataclass(frozen=True)
@@ -76,6 +64,8 @@ class PersianExamples:
     """Labeled texts by source; see `g2p_persian`."""
 
     gold: list[Example]
+    held_out: list[Example]
+    """FarsDat's last sentences."""
     raw: list[Example]
     rewritten: list[Example]
     homographs: list[Example]
@@ -86,15 +76,14 @@ class PersianExamples:
     classes: dict[str, str]
     allowed: dict[str, set[str]]
     lexicon: dict[str, str]
-    adverbs: list[Line]
     homograph_readings: dict[str, list[Reading]]
 
 
-def prepare_persian(folder: Path, report: Report) -> PersianExamples:
+def prepare_persian(folder: Path, report: Callable[[str], None]) -> PersianExamples:
     """Read and align the sources."""
     report("Aligning letters and phonemes of FarsDat.")
-    sentences = read_gold(folder / "ge2pe" / "FarsDat.csv")[:-DEV_SENTENCES]
-    gold, aligner = align_gold(sentences)
+    sentences = read_gold(folder / "ge2pe" / "FarsDat.csv")
+    gold, aligner = align_gold(sentences[:-DEV_SENTENCES])
     allowed: dict[str, set[str]] = defaultdict(set)
     for example in gold:
         for letter, chunk in zip(example.line.letters, example.chunks, strict=True):
@@ -111,6 +100,7 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
     seen = {line.text_of(word) for line in lines for word in line.words} | set(listed)
     return PersianExamples(
         gold=gold,
+        held_out=align_with(aligner, sentences[-DEV_SENTENCES:]),
         raw=label_sentences(raw, reader),
         rewritten=label_sentences([text for text, _ in rewritten], reader, [known for _, known in rewritten]),
         homographs=label_homographs(homographs, reader),
@@ -119,25 +109,33 @@ def prepare_persian(folder: Path, report: Report) -> PersianExamples:
         classes=classes,
         allowed=dict(allowed),
         lexicon=build_lexicon(reader),
-        adverbs=marked_adverbs([*raw, *(sentence.text for sentence in sentences)]),
         homograph_readings=build_homograph_readings(homographs, reader),
     )
 
 
-def train_persian(
-    folder: Path, settings: TaggerSettings, report: Report, start: LetterTagger | None = None
-) -> G2PModel:
-    """The whole Persian model; the tagger is trained from `start` or from random weights."""
+def train_persian(folder: Path, run: TaggerRun, start: LetterTagger | None = None) -> G2PModel:
+    """The whole Persian model from the sources in `folder`; the tagger is trained from `start` or from random weights."""
+    report = run.display.line
     examples = prepare_persian(folder, report)
+    report("Training the ezafe model.")
     ezafe = train_persian_ezafe(examples)
-    tagger = train_persian_tagger(examples, ezafe, settings, report, start)
-    lexicon = adverb_readings(tagger, examples.adverbs) | examples.lexicon
-    lexicon = {word: phonemes for word, phonemes in lexicon.items() if word not in examples.homograph_readings}
-    return G2PModel(tagger, lexicon, train_persian_homographs(folder, examples), ezafe)
+    report("Training the homographs.")
+    homographs = train_persian_homographs(folder, examples)
+    if start is not None:
+        run = replace(run, settings=further_settings(run.settings, start))
+    tagger = train_tagger(persian_tagger_data(examples, ezafe, run.settings, start), run)
+    lexicon = {word: phonemes for word, phonemes in examples.lexicon.items() if word not in homographs.readings}
+    return G2PModel(tagger, lexicon, homographs, ezafe)
+
+
+def further_settings(settings: TaggerSettings, start: LetterTagger) -> TaggerSettings:
+    """For training a tagger further: its own size, and a lower learning rate."""
+    channels = len(start.weights["norm_out"])
+    return replace(settings, channels=channels, dilations=start.dilations, learning_rate=_FURTHER_LEARNING_RATE)
 
 
 def build_lexicon(reader: WordReader) -> dict[str, str]:
-    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, irregular words.
+    """word → phonemes: ipa-dict's words, words that have one certain reading in FarsDat, reviewed words.
 
     espeak-ng's readings are labels for training and are not copied here.
     """
@@ -156,39 +154,23 @@ def build_lexicon(reader: WordReader) -> dict[str, str]:
     for word, spoken in lexicon.items():
         if word.endswith(("ای", "وی")) and spoken.endswith("je"):
             lexicon[word] = spoken[:-1]
-    return lexicon | _FUNCTION_WORDS | _IRREGULAR_WORDS
+    return lexicon | read_reviewed(REVIEWED)
 
 
-def marked_adverbs(raw: Iterable[str]) -> list[Line]:
-    """Adverbs in ‑an that some sentence writes with the mark (معمولاً); many people write them without it (معمولا)."""
-    return [
-        read_line(word)
-        for word in sorted({each for row in raw for each in row.split()})
-        if word.endswith("ا" + _TANVIN)
-    ]
-
-
-def adverb_readings(tagger: LetterTagger, adverbs: Iterable[Line]) -> dict[str, str]:
-    """The tagger's readings of marked adverbs, for the same adverbs written without the mark."""
-    readings = {}
-    for line in adverbs:
-        phonemes = _read_alone(tagger, line)
-        readings[line.letters] = phonemes if phonemes.endswith("æn") else phonemes.rstrip("ɑæ") + "æn"
-    return readings
-
-
-def misread_words(tagger: LetterTagger, words: Iterable[Example]) -> list[int]:
-    """Indices of the words that the tagger reads otherwise than their label says."""
-    return [
-        index
-        for index, word in enumerate(words)
-        if _read_alone(tagger, word.line) != "".join(chunk or "" for chunk in word.chunks)
-    ]
-
-
-def _read_alone(tagger: LetterTagger, line: Line) -> str:
-    scores, _ = tagger.run(tagger.encode(line.letters), mark_array(line))
-    return "".join(tagger.tags[tag] for tag in scores.argmax(axis=-1))
+def misread_words(tagger: LetterTagger, words: Sequence[Example]) -> list[int]:
+    """Indices of the words that the tagger, reading them alone, reads otherwise than their label says."""
+    misread = []
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        part = words[start : start + _WORDS_AT_ONCE]
+        scores = tagger.run_each(
+            [tagger.encode(word.line.letters) for word in part], [mark_array(word.line) for word in part]
+        )
+        misread += [
+            start + index
+            for index, (word, (own, _)) in enumerate(zip(part, scores, strict=True))
+            if tagger.best_tags(own) != "".join(chunk or "" for chunk in word.chunks)
+        ]
+    return misread
 
 
 def train_persian_ezafe(examples: PersianExamples) -> EzafeModel:
@@ -259,27 +241,12 @@ def persian_homograph_examples(
     return examples
 
 
-def train_persian_tagger(
-    examples: PersianExamples,
-    ezafe: EzafeModel,
-    settings: TaggerSettings,
-    report: Report,
-    start: LetterTagger | None = None,
-) -> LetterTagger:
-    """The tagger, trained from `start` or from random weights.
-
-    After each epoch the words that it still misreads are found; the next epoch repeats them.
-    """
+def persian_tagger_data(
+    examples: PersianExamples, ezafe: EzafeModel, settings: TaggerSettings, start: LetterTagger | None = None
+) -> TaggerData:
+    """What the tagger learns from; unknown ezafe is labeled where the log-linear model is confident."""
     tags = list(start.tags) if start else sorted(set().union(*examples.allowed.values()) | {""})
-    if start is not None:
-        settings = replace(
-            settings,
-            channels=len(start.weights["norm_out"]),
-            dilations=start.dilations,
-            learning_rate=_FURTHER_LEARNING_RATE,
-        )
-    weights = start.weights if start else initial_weights(settings, len(ALPHABET), len(tags), len(MARKS))
-    report("Labeling the ezafe of the raw sentences.")
+    allowed = {letter: chunks & set(tags) for letter, chunks in examples.allowed.items()}
     labeled = replace(
         examples,
         raw=[with_likely_ezafe(ezafe, example) for example in examples.raw],
@@ -287,28 +254,19 @@ def train_persian_tagger(
         homographs=[with_likely_ezafe(ezafe, example) for example in examples.homographs],
     )
     extra = {"ezafe_weight": EZAFE_WEIGHT, "ezafe_threshold": EZAFE_THRESHOLD}
-    allowed = {letter: chunks & set(tags) for letter, chunks in examples.allowed.items()}
-    epochs = _PersianEpochs(labeled, tags)
-
-    def find_misread(weights: Mapping[str, np.ndarray]) -> None:
-        if epochs.count % _MISREAD_EVERY == 0:
-            epochs.find_misread(build_tagger(ALPHABET, tags, allowed, weights, settings, extra))
-            report(f"{len(epochs.misread):,} words are misread.")
-
-    if start is not None:
-        find_misread(start.weights)
-    report("Training the letter tagger.")
-    weights = train_tagger(epochs.draw, weights, settings, report, find_misread)
-    return build_tagger(ALPHABET, tags, allowed, weights, settings, extra)
+    tag_of = {tag: index for index, tag in enumerate(tags)}
+    return TaggerData(
+        PersianTexts(labeled, tags),
+        [_labeled(example, tag_of) for example in examples.held_out],
+        len(MARKS),
+        start.weights if start else initial_weights(settings, len(ALPHABET), len(tags), len(MARKS)),
+        lambda weights: build_tagger(ALPHABET, tags, allowed, weights, settings, extra),
+        is_trained=start is not None,
+    )
 
 
-def mark_array(line: Line) -> np.ndarray:
-    """(letters, marks) bool."""
-    return (np.array(line.marks, np.int64)[:, None] >> np.arange(len(MARKS))) & 1 == 1
-
-
-class _PersianEpochs:
-    """Draws the examples of each epoch."""
+class PersianTexts:
+    """Draws the texts of each epoch; words that are misread are drawn more often."""
 
     def __init__(self, examples: PersianExamples, tags: Sequence[str]):
         tag_of = {tag: index for index, tag in enumerate(tags)}
@@ -318,20 +276,19 @@ class _PersianEpochs:
             for name in ("gold", "raw", "rewritten", "homographs", "words", "listed_words")
         }
         self._words = [*examples.words, *examples.listed_words]
-        self.misread: list[int] = []
-        self.count = 0
 
-    def find_misread(self, tagger: LetterTagger) -> None:
-        self.misread = misread_words(tagger, self._words)
+    def find_misread(self, tagger: LetterTagger) -> np.ndarray:
+        """Indices of the misread words."""
+        return np.array(misread_words(tagger, self._words), np.int32)
 
-    def draw(self, generator: np.random.Generator) -> list[Labeled]:
-        self.count += 1
+    def draw(self, generator: np.random.Generator, misread: np.ndarray) -> list[Labeled]:
+        """All of the small sources and a part of the large ones, with diacritics at random."""
         drawn = list(self._sources["gold"]) * (_GOLD_REPEATS - 1)
         for name, members in self._sources.items():
             order = generator.permutation(len(members))[: _PER_EPOCH.get(name)]
             drawn += [members[index] for index in order]
         words = [*self._sources["words"], *self._sources["listed_words"]]
-        drawn += [words[index] for index in self.misread] * _MISREAD_REPEATS
+        drawn += [words[index] for index in misread] * _MISREAD_REPEATS
         return [_with_random_marks(each, self._mark_of, generator) for each in drawn]
 
 

@@ -59,21 +59,25 @@ class Example:
 
 
 def align_gold(sentences: Sequence[GoldSentence]) -> tuple[list[Example], Aligner]:
-    """Labels for every letter of sentences with phonemes, and the aligner that found them."""
-    pairs = []
-    for sentence in sentences:
-        spoken = "".join(
-            word[:-1] + _EZAFE if index in sentence.ezafe and word.endswith("e") else word
-            for index, word in enumerate(sentence.words)
-        )
-        pairs.append((read_line(sentence.text).letters, spoken))
+    """Labels for every letter of sentences with phonemes, and the aligner that was estimated from them."""
     aligner = Aligner(_HINTS)
-    aligner.fit(pairs, iterations=3)
-    aligned = [
-        (read_line(sentence.text), aligner.align(*pair)) for sentence, pair in zip(sentences, pairs, strict=True)
-    ]
-    examples = [_example_from_chunks(line, chunks) for line, chunks in aligned if chunks is not None]
-    return _without_rare_chunks(examples), aligner
+    aligner.fit([_gold_pair(sentence) for sentence in sentences], iterations=3)
+    return _without_rare_chunks(align_with(aligner, sentences)), aligner
+
+
+def align_with(aligner: Aligner, sentences: Sequence[GoldSentence]) -> list[Example]:
+    """Labels for sentences with phonemes by an aligner; sentences that it cannot align are left out."""
+    aligned = [(read_line(sentence.text), aligner.align(*_gold_pair(sentence))) for sentence in sentences]
+    return [_example_from_chunks(line, chunks) for line, chunks in aligned if chunks is not None]
+
+
+def _gold_pair(sentence: GoldSentence) -> tuple[str, str]:
+    """Letters and phonemes, with the vowel of the ezafe as a symbol of its own."""
+    spoken = "".join(
+        word[:-1] + _EZAFE if index in sentence.ezafe and word.endswith("e") else word
+        for index, word in enumerate(sentence.words)
+    )
+    return read_line(sentence.text).letters, spoken
 
 
 def _example_from_chunks(line: Line, chunks: list[str]) -> Example:

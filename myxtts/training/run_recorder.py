@@ -42,6 +42,8 @@ class Recorded:
     clock: StepClock
     watch: RetraceWatch
     history: RunHistory
+    unit: str = "frames"
+    """What "frames" counts, as shown next to the progress."""
 
 
 def open_recorder(folder: Path, tensorboard_folder: Path | None, run: Recorded) -> RunRecorder:
@@ -126,7 +128,9 @@ class RunRecorder:
         }
         self.last_metrics = entry
         self.logbook.scalars("train", step, entry)
-        self._run.display.metrics(LiveMetrics(entry["loss"], entry["useful_frames_per_second"], summary.wait_share))
+        self._run.display.metrics(
+            LiveMetrics(entry["loss"], entry["useful_frames_per_second"], summary.wait_share, self._run.unit)
+        )
         self._write_status(step, "training", entry)
         self._pending, self._batch_frames, self._seconds_of_pending = [], 0, 0.0
 
@@ -136,7 +140,7 @@ class RunRecorder:
             return
         named, summary = dict(zip(self._run.metric_names, finished.tolist(), strict=True)), self._run.clock.summary()
         frames_per_second = named["frames"] / max(summary.mean_seconds, 1e-9)
-        self._run.display.metrics(LiveMetrics(named["loss"], frames_per_second, summary.wait_share))
+        self._run.display.metrics(LiveMetrics(named["loss"], frames_per_second, summary.wait_share, self._run.unit))
 
     def resume_clock(self) -> None:
         """Call it after a pause (validation, a checkpoint), whose time belongs to no step."""
