@@ -1,6 +1,7 @@
 """`myxtts evaluate`: measure how well a voice speaks. Prints a table; optionally writes JSON and an HTML page.
 
-Without arguments it measures the bundled voice on the held-out sentences of the bundled corpus.
+Without --data and --sentences a voice speaks the sentences of its score card, next to the metrics of the recordings that the card
+has; one without a score card speaks the held-out sentences of the bundled corpus.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from myxtts.evaluation.evaluate import RecordingSettings
     from myxtts.evaluation.recognizers import Recognizer
     from myxtts.evaluation.sentence_sets import Sentence
+    from myxtts.synthesis.score_card import ScoreCard
     from myxtts.synthesis.training_split import TrainingSplit
     from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import VoiceDescription
@@ -52,7 +54,8 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--data",
         type=Path,
-        help="corpus whose held-out sentences are spoken (default: the bundled corpus)",
+        help="corpus whose held-out sentences are spoken, next to its recordings (default: the sentences of the "
+        "voice's score card; without one, the bundled corpus)",
     )
     source.add_argument(
         "--sentences",
@@ -113,7 +116,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
     from myxtts.evaluation.metrics import check_packages
-    from myxtts.evaluation.report import score_card, terminal_table, write_json
+    from myxtts.evaluation.report import score_card, terminal_table, with_recordings_of, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
     from myxtts.synthesis.score_card import save_score_card, weights_checksum
@@ -121,7 +124,8 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     voice_folder, description = _described_voice(arguments)
     weights = "" if voice_folder is None else weights_checksum(voice_folder)
     split = None if description is None else description.training_split
-    sentences = _choose_sentences(arguments, description, split)
+    card = _score_card(arguments, voice_folder)
+    sentences = _choose_sentences(arguments, description, split, card)
     notice = "" if description is None else training_notice(sentences, split)
     metrics = _choose_metrics(arguments, sentences)
     settings = _recording_settings(sentences, arguments.sample_rate) if arguments.recordings_only else None
@@ -139,6 +143,8 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
             evaluation = evaluator.evaluate(_load_voice(voice_folder, arguments.vocoder), progress)
             trained = trained_sentences(sentences, split)
             evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
+            if card is not None:
+                evaluation = with_recordings_of(evaluation, card, has_vocoder=arguments.vocoder is None)
     console = Console()
     console.print(terminal_table(evaluation))
     failures = evaluation.failed_sentences
@@ -194,13 +200,36 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
     return folder, description
 
 
+def _score_card(arguments: argparse.Namespace, folder: Path | None) -> ScoreCard | None:
+    """The score card that gives the sentences; None with --data or --sentences, and for a voice without one of its weights."""
+    from myxtts.errors import EvaluationError, VoiceError
+    from myxtts.synthesis.score_card import read_score_card
+
+    if folder is None or arguments.data is not None or arguments.sentences is not None:
+        return None
+    try:
+        card = read_score_card(folder)
+    except VoiceError:  # damaged, or of other weights: it is measured anew
+        return None
+    if card is None or not card.texts:
+        return None
+    if arguments.score_card:
+        raise EvaluationError(
+            "A new score card needs recordings to compare with. Name their folder: --data FOLDER, such as the one of the first."
+        )
+    return card
+
+
 def _choose_sentences(
-    arguments: argparse.Namespace, description: VoiceDescription | None, split: TrainingSplit | None
+    arguments: argparse.Namespace,
+    description: VoiceDescription | None,
+    split: TrainingSplit | None,
+    card: ScoreCard | None,
 ) -> tuple[Sentence, ...]:
     import dataclasses
 
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.sentence_sets import read_sentences
+    from myxtts.evaluation.sentence_sets import read_sentences, sentences_of_card
     from myxtts.synthesis.options import check_language, check_name
     from myxtts.text.languages import resolve_language
 
@@ -214,6 +243,12 @@ def _choose_sentences(
         sentences = everyday_sentences(language)
     elif arguments.sentences is not None:
         sentences = read_sentences(arguments.sentences, language)
+    elif card is not None:
+        sentences = sentences_of_card(card, None if arguments.language is None else language)
+        if not sentences:
+            raise EvaluationError(
+                f"The score card has no sentences in {language!r}. Give others: --data FOLDER or --sentences FILE."
+            )
     else:
         sentences = _corpus_sentences(arguments.data, language, split)
     sentences = sentences[: arguments.limit]
@@ -260,8 +295,8 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     impossible = sorted(NEED_RECORDINGS & set(arguments.metrics))
     if impossible and not is_recorded:
         raise EvaluationError(
-            f"Without recordings (--sentences) these metrics cannot be measured: {', '.join(impossible)}. "
-            "Try --data, or other --metrics."
+            f"Without recordings these metrics cannot be measured: {', '.join(impossible)}. "
+            "Give the recordings with --data, or other --metrics."
         )
     return tuple(arguments.metrics)
 

@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import SOURCES, Evaluation
 from myxtts.evaluation.judge import JudgedClip
-from myxtts.evaluation.metrics import METRIC_NAMES
+from myxtts.evaluation.metrics import METRIC_NAMES, Estimate
 from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.synthesis.score_card import LABELS, Score, ScoreCard, Source, format_score
+from myxtts.synthesis.score_card import LABELS, MeasuredSentence, Score, ScoreCard, Source, format_score
 from myxtts.synthesis.score_card import SOURCES as CARD_SOURCES
 
 SOURCE_TITLES = ("synthesis", "recordings", "vocoded recordings")
@@ -139,7 +140,42 @@ def score_card(evaluation: Evaluation, weights: str) -> ScoreCard:
         seeds=evaluation.seeds,
         recognizer=evaluation.recognizer,
         notice=evaluation.notice,
+        texts=[
+            MeasuredSentence(id=each.id, text=each.text, language=each.language, speaker=each.speaker)
+            for each in evaluation.sentences
+        ],
     )
+
+
+def with_recordings_of(evaluation: Evaluation, card: ScoreCard, has_vocoder: bool = True) -> Evaluation:
+    """The evaluation of a voice without recordings, next to what its score card says of the recordings.
+
+    Args:
+        has_vocoder: whether the voice speaks with its own vocoder, the one of the card.
+    """
+    suffixes = SOURCES[1:] if has_vocoder else SOURCES[1:2]
+    sources = dict(zip(CARD_SOURCES[1:], suffixes, strict=False))
+    languages = {each.language for each in evaluation.sentences}
+    notices = []
+    if languages != {each.language for each in card.texts}:  # its figures are those of all languages together
+        sources = {}
+        notices.append(
+            "The score card was measured in several languages, so it has no metrics of these recordings alone."
+        )
+    skipped = {"cer", "wer"} if card.recognizer != evaluation.recognizer else set()
+    if skipped & set(evaluation.metrics) and sources:
+        notices.append(f"The score card was measured with another recognizer ({card.recognizer}).")
+    found = {
+        metric + suffix: Estimate(score.value, score.low, score.high)
+        for metric, scores in card.scores.items()
+        if metric in evaluation.metrics and metric not in skipped
+        for source, suffix in sources.items()
+        if (score := scores.get(source)) is not None
+    }
+    if found:
+        notices.append(f"Metrics of the recordings: from the score card ({card.sentences} sentences).")
+    notice = " ".join([evaluation.notice, *notices]).strip()
+    return replace(evaluation, estimates={**evaluation.estimates, **found}, notice=notice)
 
 
 def write_json(evaluation: Evaluation, path: str | Path) -> None:

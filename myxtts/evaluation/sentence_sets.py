@@ -9,6 +9,7 @@ from pathlib import Path
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.synthesis.score_card import ScoreCard
 from myxtts.synthesis.training_split import TrainingSplit
 
 LARGEST_LIST_BYTES = 16 << 20
@@ -28,6 +29,15 @@ class Sentence:
 def sentences_of(utterances: Sequence[Utterance]) -> tuple[Sentence, ...]:
     """The sentences of a corpus, with their recordings."""
     return tuple(Sentence(each.id, each.text, each.language, each.speaker, each.path) for each in utterances)
+
+
+def sentences_of_card(card: ScoreCard, language: str | None = None) -> tuple[Sentence, ...]:
+    """The sentences that a score card was measured on, without their recordings; of one language, if it is given."""
+    return tuple(
+        Sentence(each.id, each.text, each.language, each.speaker)
+        for each in card.texts
+        if language is None or each.language == language
+    )
 
 
 def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:

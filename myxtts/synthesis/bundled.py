@@ -28,6 +28,8 @@ _SCRIPTS = {
     "DEVANAGARI": "Deva",
 }
 """First word of a letter's Unicode name → ISO 15924."""
+_SCRIPTS_OF = {"en": "Latn", "fa": "Arab", "de": "Latn", "nl": "Latn", "pt": "Latn", "pt-br": "Latn"}
+"""Languages of the bundled voices: the table of all languages takes longer to import than these take to look up."""
 
 
 def bundled_voices() -> dict[str, Path]:
@@ -106,4 +108,4 @@ def guess_language(text: str, languages: Sequence[str]) -> str | None:
     if not counts:
         return None
     script = max(counts, key=lambda each: counts[each])
-    return next((language for language in languages if likely_script(language) == script), None)
+    return next((code for code in languages if (_SCRIPTS_OF.get(code) or likely_script(code)) == script), None)

@@ -55,6 +55,16 @@ class Score:
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
+class MeasuredSentence:
+    """A sentence that the voice was measured on."""
+
+    id: Text
+    text: Annotated[str, Field(max_length=10_000)]
+    language: Text
+    speaker: Text = ""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class ScoreCard:
     """What was measured, and on what."""
 
@@ -68,6 +78,8 @@ class ScoreCard:
     """Of the character and word errors."""
     notice: Annotated[str, Field(max_length=2000)] = ""
     """Whether the voice was trained on the sentences."""
+    texts: Annotated[list[MeasuredSentence], Field(max_length=10_000)] = Field(default_factory=list)
+    """The sentences, so that the voice can be measured again where their recordings are not."""
     format: Literal["myxtts-scores"] = FORMAT
     format_version: Literal[1] = 1
     written_by: Text = f"myxtts {myxtts.__version__}"

@@ -1,7 +1,7 @@
 """The letter tagger (`myxtts.text.letter_tagger`) in TensorFlow, and its batches of labeled texts.
 
 Texts are grouped by length into a few static shapes, so the step is compiled once per shape. Convolutions are matrix products of
-shifted copies, which also run where TensorFlow has no gradient of a dilated convolution (DESIGN, decision 4).
+shifted copies, which also run where TensorFlow has no gradient of a dilated convolution (docs/training.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`myxtts evaluate` as it is called."""
 
 import json
+import shutil
 from dataclasses import asdict
 from functools import partial
 
@@ -10,6 +11,7 @@ from myxtts.cli import main
 from myxtts.runtime.progress import LineProgress
 from myxtts.synthesis.score_card import read_score_card
 from myxtts.synthesis.training_split import TrainingSplit
+from tests.commands.command_line import failure_of
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, made_up_sentences
 from tests.synthesis.tiny_voice import describe
 
@@ -95,6 +97,22 @@ def test_the_score_card_is_kept_in_the_voice_folder(corpus, loaded, voice, tmp_p
     assert card.scores["failed"]["recordings"].value == 0.0
     assert set(card.scores["mcd"]) == {"voice", "vocoded"}
     assert (card.sentences, card.seeds) == (len(TEXTS), 2)
+
+
+def test_without_recordings_their_metrics_come_from_the_score_card(corpus, loaded, voice, measured, tmp_path, capsys):
+    folder = voice()
+    words = ["evaluate", folder, "--data", str(corpus), "--metrics", "mcd", "failed", "--seeds", "2", "--score-card"]
+    assert main(words) == 0
+    shutil.rmtree(corpus)
+    code, content, _ = measured(folder)
+    assert (code, content["sentences"], content["failed"]) == (0, len(TEXTS), 0.25)
+    assert content["failed_recordings"] == 0.0
+    assert f"from the score card ({len(TEXTS)} sentences)" in content["notice"]
+    assert [each["text"] for each in content["results"]] == list(TEXTS)
+    code, content, _ = measured(folder, "--limit", "1", "--vocoder", "universal")
+    assert (content["sentences"], content["failed_recordings"]) == (1, 0.0)
+    assert "failed_vocoded" not in content or content["failed_vocoded"] is None
+    assert "needs recordings" in failure_of(capsys, "evaluate", folder, "--score-card")
 
 
 def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -20,6 +21,20 @@ def test_say_writes_a_file_and_prints_its_length(voice, tmp_path, capsys):
     assert rate == 8000
     assert f"{len(samples) / rate:.2f} s of speech" in printed
     assert re.search(r"\(real-time factor [0-9.]+; plus [0-9.]+ s start-up\)\n$", printed)
+
+
+def test_one_sentence_imports_nothing_that_speaking_does_not_need(voice, tmp_path):
+    unneeded = (
+        "tensorflow", "keras", "scipy", "librosa", "matplotlib", "torch", "rich", "psutil", "langcodes", "phonemizer",
+        "espeakng_loader", "fastapi", "multiprocessing", "asyncio", "myxtts.training", "myxtts.export", "myxtts.cache",
+    )  # fmt: skip
+    code = (
+        "import sys; from myxtts.cli import main; "
+        f"code = main(['say', 'Hello.', '--voice', {voice!r}, '-o', {str(tmp_path / 'a.wav')!r}]); "
+        f"print(code, [name for name in {unneeded!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
 
 
 @pytest.mark.parametrize("format", ["flac", "ogg", "mp3", "raw"])

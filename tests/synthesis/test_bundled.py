@@ -1,6 +1,7 @@
 """Bundled voices by name and by language; copies of MyXTTS with some of them."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -48,6 +49,12 @@ def bundle(tmp_path, monkeypatch):
 )
 def test_english_is_spoken_by_kathleen_and_the_rest_by_base(text, language, name):
     assert voice_for_text(text, language, SPOKEN) == name
+
+
+def test_the_table_of_all_languages_is_not_needed_for_the_bundled_voices(monkeypatch):
+    monkeypatch.setitem(sys.modules, "langcodes", None)
+    assert voice_for_text("Hello", None, SPOKEN) == "kathleen"
+    assert voice_for_text("سلام", None, SPOKEN) == "base"
 
 
 def test_several_languages_need_a_voice_that_has_all_of_them():
