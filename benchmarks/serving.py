@@ -3,8 +3,8 @@
 Starts `myxtts serve` on a free port of this machine. Measured: the first audio byte of a 60-word text, alone and with 8 clients
 at once; seconds of audio per second with 8 clients, compared with the engine called directly, in turns; and thousands of damaged
 or hostile requests (bodies, headers, uploads, Wyoming frames), after which the server must still answer, without a 5xx, a
-traceback, or growing memory. `--only hostile` and a few others run one part. Uploads are decoded only if the voice can clone.
-For times, nothing else should run meanwhile; `first_chunk_*` and CPU times are comparable on a busy machine as well.
+traceback, or growing memory; `--only PART` measures one of the three. Uploads are decoded only if the voice can clone. Nothing
+else should run meanwhile. What is counted in symbols or in processor time (`cpu`) means something on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ TEXT = (
 """60 words."""
 PARTS = ("first", "throughput", "hostile")
 CLIENTS = 8
+FIRST_CHUNKS = 5
 START_SECONDS = 60
 ANSWER_SECONDS = 120
 SETTLED_FRACTION = 0.2
@@ -86,7 +87,7 @@ def main() -> int:
         metrics: dict[str, float] = {}
         with started(arguments.voice, arguments.workers, Path(folder), log) as server:
             if "first" in parts:
-                metrics |= starting(server, arguments.requests)
+                metrics |= first_chunk(arguments.voice) | starting(server, arguments.requests)
             if "throughput" in parts:
                 metrics |= lasting(server, arguments.voice, arguments.rounds)
             if "hostile" in parts:
@@ -175,6 +176,27 @@ async def at_once(port: int, count: int) -> list[Answer]:
 # --- measurements -----------------------------------------------------------------------------------------------------
 
 
+def first_chunk(folder: Path) -> dict[str, float]:
+    """What must be spoken before anything can be sent, and the processor time of it by one thread of the engine."""
+    voice = Voice.load(folder, 1)
+    options = SpeechOptions(starts_early=True)
+    chunk, spent = next(voice.say(TEXT, options)), []
+    for _ in range(FIRST_CHUNKS):
+        started_at = time.process_time()
+        next(voice.say(TEXT, options))
+        spent.append(time.process_time() - started_at)
+    return {
+        "first_chunk_symbols": float(len(chunk.symbols)),
+        "first_chunk_audio_seconds": chunk.seconds,
+        "first_chunk_cpu_ms": 1000 * statistics.median(spent),
+    }
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
 def starting(server: Server, requests: int) -> dict[str, float]:
     """Milliseconds until the first audio byte."""
     asyncio.run(at_once(server.port, 2))  # warm
@@ -192,20 +214,25 @@ def lasting(server: Server, folder: Path, rounds: int) -> dict[str, float]:
     """Seconds of audio per second: the server with 8 clients, and the engine called directly."""
     voice = Voice.load(folder)
     options = SpeechOptions(starts_early=True)
+    used: dict[str, list[float]] = {"engine": [], "server": []}  # processor time per second of audio
 
     def speak_directly() -> float:
-        started_at, seconds = time.perf_counter(), 0.0
+        started_at, cpu, seconds = time.perf_counter(), time.process_time(), 0.0
         for _ in range(CLIENTS):
             seconds += sum(chunk.seconds for chunk in voice.say(TEXT, options))
+        used["engine"].append((time.process_time() - cpu) / seconds)
         return seconds / (time.perf_counter() - started_at)
 
     def speak_over_http() -> float:
-        started_at = time.perf_counter()
+        started_at, cpu = time.perf_counter(), cpu_seconds(server.process)
         answers = asyncio.run(at_once(server.port, CLIENTS))
-        return sum(each.num_bytes for each in answers) / (2 * PCM_RATE) / (time.perf_counter() - started_at)
+        seconds = sum(each.num_bytes for each in answers) / (2 * PCM_RATE)
+        used["server"].append((cpu_seconds(server.process) - cpu) / seconds)
+        return seconds / (time.perf_counter() - started_at)
 
     rates = interleaved({"engine": speak_directly, "server": speak_over_http}, rounds)
     return {
+        "engine_to_server_cpu": statistics.median(used["engine"]) / statistics.median(used["server"]),
         "engine_audio_seconds_per_second": statistics.median(rates["engine"]),
         "server_audio_seconds_per_second": statistics.median(rates["server"]),
         "server_to_engine": ratio(rates, "server", "engine").median,
@@ -222,9 +249,12 @@ async def enduring(server: Server, count: int, seed: int) -> dict[str, float]:
         batch = [hostile_exchange(server, generator) for _ in range(min(HOSTILE_AT_ONCE, count - done))]
         for status in await asyncio.gather(*batch):
             statuses[status] = statuses.get(status, 0) + 1
-        if done < settled_after <= done + len(batch):
-            settled_bytes = server.process.memory_info().rss
-        done += len(batch)
+        before, done = done, done + len(batch)
+        memory_bytes = server.process.memory_info().rss
+        if before < settled_after <= done:
+            settled_bytes = memory_bytes
+        if 10 * before // count < 10 * done // count:
+            print(f"{done} hostile requests, {memory_bytes / 1e6:.1f} MB", flush=True)
     still_answers = (await exchange(server.port, speech_request())).status == 200
     final_bytes = server.process.memory_info().rss
     return {
