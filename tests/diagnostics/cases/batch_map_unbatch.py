@@ -6,7 +6,7 @@ After https://github.com/tensorflow/tensorflow/issues/40386: batch, map, unbatch
 import tensorflow as tf
 
 tf.keras.utils.set_random_seed(40386)
-rows = tf.random.normal((256 * 120, 8))
+rows = tf.random.normal((4096 * 40, 8))
 
 
 def transform(batch):
@@ -18,7 +18,7 @@ dataset = dataset.batch(256)
 dataset = dataset.map(transform, num_parallel_calls=tf.data.AUTOTUNE)
 dataset = dataset.unbatch()
 dataset = dataset.shuffle(1024)
-dataset = dataset.batch(512, drop_remainder=True)
+dataset = dataset.batch(4096, drop_remainder=True)
 dataset = dataset.prefetch(tf.data.AUTOTUNE)
 model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(16, "relu"), tf.keras.layers.Dense(8)])
 model.compile(optimizer="sgd", loss="mse")

@@ -6,8 +6,8 @@ After https://github.com/tensorflow/tensorboard/issues/6219: a step that only ta
 import tensorflow as tf
 
 tf.keras.utils.set_random_seed(6219)
-weights = tf.Variable(tf.random.normal((512, 512), stddev=0.04))
-batch = tf.random.normal((256, 512))
+weights = tf.Variable(tf.random.normal((768, 768), stddev=0.03))
+batch = tf.random.normal((768, 768))
 
 
 @tf.function
