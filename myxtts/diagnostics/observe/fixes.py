@@ -14,6 +14,10 @@ PARALLEL_MAP = "{dataset} = {dataset}.map({function}, num_parallel_calls=tf.data
 CACHED_MAP = PARALLEL_MAP + ".cache()  # before shuffle, batch and anything random"
 PREFETCH = "{dataset} = {dataset}.prefetch(tf.data.AUTOTUNE)  # the last transformation"
 PREPARE_ONCE = '{dataset}.save("prepared")  # once\n{dataset} = tf.data.Dataset.load("prepared")  # in every training'
+BATCH_FIRST = (
+    "{dataset} = {dataset}.batch(batch_size).map({function}, num_parallel_calls=tf.data.AUTOTUNE)  # whole batches, not rows\n"
+    + PREPARE_ONCE.replace("# once", "# or, if it is the same in every epoch, once")
+)
 DATASET_ONCE = (
     "for epoch in range(epochs):  # {dataset} is built once, before this loop\n    for batch in {dataset}: ..."
 )

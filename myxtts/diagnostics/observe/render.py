@@ -151,7 +151,7 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 200, 60, 24
+_WIDTH, _HEIGHT = 900, 180
 _STEP_COLORS = {"wait": "#d9822b", "host": "#8a63d2", "device": "#2f7d5b", "compile": "#c0392b"}
 _STEP_NAMES = {
     "wait": "waiting for data",
@@ -168,19 +168,22 @@ _PART_COLORS = {
 _CURVE_COLORS = ("#34709e", "#8a63d2", "#2f7d5b", "#d9822b", "#c0392b")
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:60rem;padding:0 1rem;color:#1c1c1c;background:#fff}
-h1,p,td,code{overflow-wrap:anywhere}h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}p{margin:.4rem 0}
+h1,p,code{overflow-wrap:anywhere}h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}p{margin:.4rem 0}
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}td.n,th.n{text-align:right}
 .bar{display:flex;height:2.6rem;border-radius:.4rem;overflow:hidden;margin:1rem 0 .4rem}
 .bar i{flex-basis:0;min-width:0;color:#fff;font:600 .8rem/2.6rem system-ui,sans-serif;text-align:center;overflow:hidden}
+td.n,th.n{white-space:nowrap}
+.axis{display:flex;justify-content:space-between;gap:.5rem;font-size:.8rem;margin:0;color:#555}
+.stage{height:.7rem;background:#d9822b;min-width:1px;border-radius:.2rem;margin:.1rem 0 .6rem}
 .finding{border-left:4px solid #c0392b;padding:.1rem 1rem;margin:1rem 0}
 code,pre{background:#f3f3f3;padding:.1rem .3rem;border-radius:.2rem;font-size:.9em}
 pre{padding:.5rem;overflow-x:auto;margin:.3rem 0}
-svg{width:100%;height:auto;background:#fafafa}svg text{font:12px system-ui,sans-serif;fill:#444}
+svg{display:block;width:100%;height:11rem;background:#fafafa}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
 .key b{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:.15em}
-@media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}svg{background:#1e1e1e}svg text{fill:#bbb}
-code,pre{background:#262626}td,th{border-color:#333}}
+@media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}svg{background:#1e1e1e}
+.axis{color:#aaa}code,pre{background:#262626}td,th{border-color:#333}}
 @media print{body{max-width:none;margin:0}.finding,svg,table{break-inside:avoid}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 """
@@ -277,10 +280,13 @@ def _details(report: dict[str, Any]) -> list[str]:
     return charts
 
 
-def _svg(identity: str, height: int, content: str, label: str) -> str:
+def _svg(identity: str, content: str, label: str, axis: tuple[str, str, str]) -> str:
+    """A drawing that fills its width, and under it the left end, the height and the right end of its axes."""
+    left, top, right = (f"<span>{escape(text)}</span>" for text in axis)
     return (
-        f'<svg id="{identity}" role="img" aria-label="{escape(label)}" viewBox="0 0 {_WIDTH} {height}" '
-        f'xmlns="http://www.w3.org/2000/svg">{content}</svg>'
+        f'<svg id="{identity}" role="img" aria-label="{escape(label)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'preserveAspectRatio="none" xmlns="http://www.w3.org/2000/svg">{content}</svg>'
+        f'<p class="axis">{left}{top}{right}</p>'
     )
 
 
@@ -290,68 +296,65 @@ def _timeline(timeline: dict[str, list[float]]) -> str:
     totals = parts.sum(axis=0)
     warm = totals[np.array(timeline["cold"]) == 0]
     top = min(float(totals.max()), 3 * float(np.percentile(warm if len(warm) else totals, 95))) or 1.0
-    width = (_WIDTH - _LEFT) / len(totals)
-    plot = _HEIGHT - _BOTTOM
+    width = _WIDTH / len(totals)
     bars = []
     for step in range(len(totals)):
         bottom = 0.0
         for row, name in enumerate(_STEP_COLORS):
             upper = min(bottom + parts[row, step], top)
-            height = (upper - bottom) / top * plot
+            height = (upper - bottom) / top * _HEIGHT
             if height > 0.2:
                 bars.append(
-                    f'<rect x="{_LEFT + step * width:.2f}" y="{plot - upper / top * plot:.2f}" width="{max(width, 0.6):.2f}" '
+                    f'<rect x="{step * width:.2f}" y="{_HEIGHT - upper / top * _HEIGHT:.2f}" width="{max(width, 0.6):.2f}" '
                     f'height="{height:.2f}" fill="{_STEP_COLORS[name]}"/>'
                 )
             bottom = upper
-    axis = f'<text x="2" y="14">{top:.1f} ms</text><text x="2" y="{plot}">0</text>'
-    axis += f'<text x="{_LEFT}" y="{_HEIGHT - 6}">step {timeline["step"][0]}</text>'
-    axis += f'<text x="{_WIDTH - 4}" y="{_HEIGHT - 6}" text-anchor="end">step {timeline["step"][-1]}</text>'
-    return _svg("timeline", _HEIGHT, "".join(bars) + axis, "time of each step, by part")
+    axis = (f"step {timeline['step'][0]}", f"height: {top:,.1f} ms", f"step {timeline['step'][-1]}")
+    return _svg("timeline", "".join(bars), "time of each step, by part", axis)
 
 
 def _histogram(timeline: dict[str, list[float]]) -> str:
     totals = np.array([timeline[name] for name in _STEP_COLORS]).sum(axis=0) * 1e3
     warm = totals[np.array(timeline["cold"]) == 0]
     counts, edges = np.histogram(warm if len(warm) else totals, bins=40)
-    plot, width = _HEIGHT - _BOTTOM, (_WIDTH - _LEFT) / 40
+    width = _WIDTH / 40
     bars = "".join(
-        f'<rect x="{_LEFT + index * width:.1f}" y="{plot - count / counts.max() * plot:.1f}" width="{width - 1:.1f}" '
-        f'height="{count / counts.max() * plot:.1f}" fill="#34709e"/>'
+        f'<rect x="{index * width:.1f}" y="{_HEIGHT - count / counts.max() * _HEIGHT:.1f}" width="{width - 1:.1f}" '
+        f'height="{count / counts.max() * _HEIGHT:.1f}" fill="#34709e"/>'
         for index, count in enumerate(counts)
         if count
     )
-    axis = f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{edges[0]:.1f} ms</text><text x="2" y="14">{counts.max()}</text>'
-    axis += f'<text x="{_WIDTH - 4}" y="{_HEIGHT - 6}" text-anchor="end">{edges[-1]:.1f} ms</text>'
-    return _svg("histogram", _HEIGHT, bars + axis, "histogram of the step times")
+    axis = (f"{edges[0]:,.1f} ms", f"height: {counts.max()} steps", f"{edges[-1]:,.1f} ms")
+    return _svg("histogram", bars, "histogram of the step times", axis)
 
 
 def _bars(rows: list[tuple[str, float]]) -> str:
     largest = max(value for _, value in rows) or 1.0
-    content = "".join(
-        f'<text x="2" y="{38 * index + 14}">{escape(name)}: {value:.2f}</text>'
-        f'<rect x="2" y="{38 * index + 19}" width="{max(value / largest * (_WIDTH - 4), 1):.1f}" height="12" '
-        f'fill="{_STEP_COLORS["wait"]}"/>'
-        for index, (name, value) in enumerate(rows)
+    return "".join(
+        f'<p>{escape(name)}: {value:.2f}</p><div class="stage" style="width:{value / largest * 100:.1f}%"></div>'
+        for name, value in rows
     )
-    return _svg("stages", 38 * len(rows) + 4, content, "time of each pipeline stage")
 
 
 def _curves(machine: dict[str, list[float]], colors: dict[str, str]) -> str:
     seconds = np.array(machine["seconds"])
     span = max(float(seconds[-1] - seconds[0]), 1e-6)
     top = max(100.0, max(max(machine[name]) for name in colors))
-    plot = _HEIGHT - _BOTTOM
     lines = []
     for name, color in colors.items():
         points = " ".join(
-            f"{_LEFT + (second - seconds[0]) / span * (_WIDTH - _LEFT):.1f},{plot - value / top * (plot - 10):.1f}"
+            f"{(second - seconds[0]) / span * _WIDTH:.1f},{_HEIGHT - value / top * (_HEIGHT - 4):.1f}"
             for second, value in zip(seconds, machine[name], strict=True)
         )
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
-    axis = f'<text x="2" y="14">{top:.0f} %</text><text x="{_LEFT}" y="{_HEIGHT - 6}">0 s</text>'
-    axis += f'<text x="{_WIDTH - 4}" y="{_HEIGHT - 6}" text-anchor="end">{span:.0f} s</text>'
-    return _svg("device", _HEIGHT, "".join(lines) + axis, "load of the device and the processor")
+        lines.append(
+            f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5" vector-effect="non-scaling-stroke"/>'
+        )
+    return _svg(
+        "device",
+        "".join(lines),
+        "load of the device and the processor",
+        ("0 s", f"height: {top:.0f} %", f"{span:.0f} s"),
+    )
 
 
 def _findings(report: dict[str, Any]) -> str:

@@ -12,4 +12,4 @@ model = keras.Sequential(
     [keras.Input((1,)), keras.layers.Dense(25, "tanh"), keras.layers.Dense(20, "tanh"), keras.layers.Dense(8)]
 )
 model.compile(optimizer="nadam", loss="mse")
-model.fit(points, np.repeat(points, 8, axis=1), batch_size=200, epochs=400, verbose=0)
+model.fit(points, np.repeat(points, 8, axis=1), batch_size=200, epochs=150, verbose=0)
