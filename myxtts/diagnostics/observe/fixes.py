@@ -156,7 +156,7 @@ def assigned_name(location: SourceLocation, default: str) -> str:
     """The name that a line assigns to, or iterates over."""
     text = source_text(location)
     found = (
-        re.search(r"\biter\((\w+)\)", text)
+        re.search(r"\b(?:iter|fit)\((\w+)[,)]", text)
         or re.match(r"(\w+)\s*=[^=]", text)
         or re.match(r"for .+? in (?:enumerate\()?(\w+)[:.)]", text)
     )
