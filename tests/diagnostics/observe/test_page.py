@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from myxtts.diagnostics.observe.render import report_to_html
+from myxtts.diagnostics.observe.page import report_to_html
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
