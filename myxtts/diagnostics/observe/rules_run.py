@@ -118,7 +118,7 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     location = shuffle.location if shuffle is not None else _users_location(facts)
     yield facts.finding(
         Issue.SLOW_EPOCH_START,
-        f"an epoch has {len(facts.steps) / len(starts):.0f} steps, and starting it takes longer than they do"
+        "an epoch has one or two steps, and every epoch has to be started"
         if is_often
         else "every epoch begins with a long wait for its first batch"
         + (": a shuffle buffer fills" if shuffle is not None else ""),
