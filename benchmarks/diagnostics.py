@@ -3,15 +3,18 @@
 `python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--skip-overhead]`
 Every script in tests/diagnostics/cases is run under `myxtts diagnose run` and compared with expected.yaml, which was written
 before the rules. `--real FOLDER` does the same for unmodified public scripts: FOLDER holds them (fetched, never committed),
-tests/diagnostics/real/expected.yaml what is true of them. Overhead: the same training with and without observation, 3
-interleaved pairs. JSON: cases, cases_right, real_scripts, real_right, false_alarms (findings on healthy scripts), overhead and
-unaccounted_share (fractions), and each script with what was found.
+tests/diagnostics/real/expected.yaml what is true of them; they run on generated data. Overhead: the same training with and
+without observation, 3 interleaved pairs. JSON: cases, cases_right, real_scripts, real_right, false_alarms (findings on healthy
+scripts), overhead and unaccounted_share (fractions; the largest of all scripts), load (how busy other processes kept the
+machine, the median of all scripts), and each script with what was found.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +25,11 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from myxtts.diagnostics.observe.child import read_cells  # noqa: E402
+from tests.diagnostics.real.generated_data import write_keras_home  # noqa: E402
+
 CASES = ROOT / "tests" / "diagnostics" / "cases"
 REAL = ROOT / "tests" / "diagnostics" / "real"
 STEADY_SCRIPT = """
@@ -68,10 +76,14 @@ def main() -> int:
     results = [run_and_print(CASES / name, truth) for name, truth in chosen.items()]
     real = []
     if arguments.real:
+        folder = arguments.real.resolve()
         described = yaml.safe_load((REAL / "expected.yaml").read_text(encoding="utf-8"))["scripts"]
+        write_keras_home(folder / "keras_home")
         for name, truth in described.items():
-            if (arguments.real / name).is_file():
-                real.append(run_and_print(arguments.real / name, truth))
+            if arguments.cases and Path(name).name not in arguments.cases:
+                continue
+            if (folder / name).is_file():
+                real.append(run_and_print(folder / name, truth, folder))
             else:
                 print(f"absent {name}")
     everything = [*results, *real]
@@ -82,6 +94,7 @@ def main() -> int:
         "real_right": sum(result["right"] for result in real),
         "false_alarms": sum(len(result["found"]) for result in everything if result["healthy"]),
         "unaccounted_share": max((result["unaccounted_share"] for result in everything), default=0.0),
+        "load": statistics.median(result["load"] for result in everything) if everything else None,
         "overhead": None,
         "results": everything,
     }
@@ -96,9 +109,9 @@ def main() -> int:
     return 0 if is_right and metrics["false_alarms"] == 0 else 1
 
 
-def run_and_print(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
+def run_and_print(script: Path, truth: dict[str, Any], real: Path | None = None) -> dict[str, Any]:
     """Diagnose one script and print what was found."""
-    result = run_case(script, truth)
+    result = run_case(script, truth, real)
     right = "right" if result["right"] else "WRONG"
     print(f"{right:<6} {script.name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}", flush=True)
     for problem in result["problems"]:
@@ -106,20 +119,27 @@ def run_and_print(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def run_case(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
+def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> dict[str, Any]:
     """Diagnose one script and compare with what is true of it."""
     with tempfile.TemporaryDirectory() as folder:
         report_file = Path(folder) / "report.json"
         observed = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file)]
-        process = subprocess.run(
+        process = subprocess.Popen(
             [*observed, str(script), *truth.get("arguments", [])],
-            cwd=folder, capture_output=True, text=True, timeout=1200,
+            cwd=folder, env=_environment(truth, real), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
         )  # fmt: skip
-        if not report_file.exists():
-            problems = [f"no report: exit {process.returncode}: {process.stderr[-300:]}"]
-            return {"name": script.name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "minor": [],
-                    "verdict_class": "", "unaccounted_share": 1.0, "problems": problems}  # fmt: skip
-        report = json.loads(report_file.read_text(encoding="utf-8"))["report"]
+        try:
+            _, errors = process.communicate(timeout=truth.get("seconds", 3600))
+        except subprocess.TimeoutExpired:  # as a person would with Ctrl-C: the report still comes
+            os.killpg(process.pid, signal.SIGINT)
+            _, errors = process.communicate()
+        content = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {"report": None}
+    report = content["report"]
+    if report is None or content["outcome"] == "failed":
+        problems = [f"no report: exit {process.returncode}: {errors[-300:]}"]
+        return {"name": script.name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "minor": [],
+                "verdict_class": "", "unaccounted_share": 1.0, "load": 0.0, "problems": problems}  # fmt: skip
     problems = compare(script, truth, report)
     return {
         "name": script.name,
@@ -129,28 +149,47 @@ def run_case(script: Path, truth: dict[str, Any]) -> dict[str, Any]:
         "minor": [f"{finding['disease']}:{finding['line']}" for finding in report["minor_findings"]],
         "verdict_class": report["verdict_class"],
         "unaccounted_share": report["unaccounted_share"],
+        "load": (report["load"] or {}).get("others") or 0.0,
         "seconds_per_step": report["time"]["steady_mean_seconds"] if report["time"] else None,
         "problems": problems,
     }
 
 
+def _environment(truth: dict[str, Any], real: Path | None) -> dict[str, str]:
+    """Public scripts find generated data, no display, and what `packages` in their folder holds besides."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    if real is None:
+        return environment
+    path = [str(REAL / "stubs"), *(str(real / name) for name in ("packages", "models")), environment["PYTHONPATH"]]
+    return {**environment, "PYTHONPATH": os.pathsep.join(path), "KERAS_HOME": str(real / "keras_home"),
+            "MPLBACKEND": "Agg", **truth.get("environment", {})}  # fmt: skip
+
+
+def source_lines(script: Path) -> list[tuple[str, int, str]]:
+    """(file as the report names it, line, text); the cells of a notebook are `name.ipynb[1]` and so on."""
+    if script.suffix == ".ipynb":
+        cells = enumerate(read_cells(script), 1)
+        return [(f"{script.name}[{cell}]", line, text) for cell, source in cells
+                for line, text in enumerate(source.splitlines(), 1)]  # fmt: skip
+    return [(script.name, line, text) for line, text in enumerate(script.read_text(encoding="utf-8").splitlines(), 1)]
+
+
 def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list[str]:
     """What is wrong with a report, as sentences."""
-    source = script.read_text(encoding="utf-8").splitlines()
+    source = source_lines(script)
     problems, allowed = [], set(truth.get("also_acceptable") or ())
     for wanted in truth.get("findings") or ():
         names = {wanted["disease"], *(wanted.get("or") or ())}
         allowed |= names
-        lines = {number for text in wanted["at"] for number, line in enumerate(source, 1) if text in line}
+        lines = {(file, number) for text in wanted["at"] for file, number, line in source if text in line}
         # What gains less than 1 % on this machine is a note: it must be right as well.
         named = [one for one in [*report["findings"], *report["minor_findings"]] if one["disease"] in names]
         places = [(Path(place["file"]).name, place["line"]) for finding in named for place in finding["lines"]]
         if not named:
             problems.append(f"missed {wanted['disease']}")
-        elif not any(file == script.name and line in lines for file, line in places):
-            problems.append(
-                f"{wanted['disease']} at line {[finding['line'] for finding in named]}, expected {sorted(lines)}"
-            )
+        elif not lines & set(places):
+            expected = sorted(line for _, line in lines)
+            problems.append(f"{wanted['disease']} at line {[line for _, line in places]}, expected {expected}")
     problems += [
         f"false: {finding['disease']} at line {finding['line']} ({finding['evidence']})"
         for finding in report["findings"]

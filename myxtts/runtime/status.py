@@ -63,6 +63,8 @@ class RunStatus:
     """At which the run ends."""
     deadline_unix_seconds: float | None = None
     """When `training.max_minutes` are over; None without a limit."""
+    account: dict[str, float] = field(default_factory=dict)
+    """After the end: seconds of the whole run by part (`StageTimers.account`)."""
 
     def is_running(self) -> bool:
         """Whether the process that wrote this is alive; its start time shows whether its id was given to another process."""

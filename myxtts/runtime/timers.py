@@ -102,6 +102,12 @@ class StepClock:
         """Time of all finished steps."""
         return sum(self._totals)
 
+    @property
+    def totals(self) -> tuple[float, float, float]:
+        """Seconds of all finished steps by `Stage`."""
+        wait, host, device = self._totals
+        return wait, host, device
+
     def begin(self) -> None:
         """Start the clock, or restart it after a pause (validation, a checkpoint) that belongs to no step."""
         self._current = [0.0] * len(Stage)
@@ -172,6 +178,7 @@ class StageTimers:
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
+        self._started_at = time.perf_counter()
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -189,3 +196,10 @@ class StageTimers:
     def seconds(self, name: str) -> float:
         """Seconds spent in `name` so far; 0 if it never ran."""
         return self._seconds.get(name, 0.0)
+
+    def account(self, clock: StepClock) -> dict[str, float]:
+        """Every second since the construction, by part: the stages, the steps of `clock`, and the rest as "other"."""
+        wait, host, device = clock.totals
+        parts = {**self._seconds, "steps_waiting": wait, "steps_python": host, "steps_device": device}
+        whole = time.perf_counter() - self._started_at
+        return {**parts, "other": max(whole - sum(parts.values()), 0.0)}

@@ -197,6 +197,7 @@ class RunReader:
             "shares": None
             if status is None
             else {"wait": status.wait_share, "host": status.host_share, "device": status.device_share},
+            "account": {} if status is None else status.account,
             "curves": {kind: thin_out(points, CURVE_POINTS) for kind, points in curves.points.items()},
             "device": device_curve(read_steps(folder, last=READ_STEPS)),
             "verdict": judge(status, figures, curves.skipped),

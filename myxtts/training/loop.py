@@ -255,11 +255,13 @@ class Loop:
                 if is_best and saved is not None and not task.has_evaluation:
                     self._mark_best(saved)
                 self._recorder.logbook.drain()  # a sample in the background writes to the same files
-                samples = [] if saved is None else self._final_samples(saved)
+                with self._timers.stage("samples"):
+                    samples = [] if saved is None else self._final_samples(saved)
         except TrainingError:
             with contextlib.suppress(CheckpointError):  # the first error is the one to report
                 task.save()
             raise
+        self._recorder.show_account(self._timers.account(self._clock))
         return LoopResult(reason, time.monotonic() - started, saved, samples)
 
     def _train(self, stop: StopOnSignal, started: float) -> StopReason:

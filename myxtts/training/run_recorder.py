@@ -19,6 +19,7 @@ from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
 from myxtts.training.display import Display, LiveMetrics
 from myxtts.training.run_log import FailureNotices, Logbook
+from myxtts.training.run_report import account_rows
 from myxtts.training.state import RunHistory
 
 MAX_IDS_SHOWN = 12
@@ -99,6 +100,11 @@ class RunRecorder:
     def announce_end(self, total_steps: int, deadline_unix_seconds: float | None) -> None:
         """Write to the status when the run will end: at its last step, or at its deadline if it has one."""
         self._update_status(total_steps=total_steps, deadline_unix_seconds=deadline_unix_seconds)
+
+    def show_account(self, account: dict[str, float]) -> None:
+        """Print where every second of the run went (`StageTimers.account`), and keep it in the status."""
+        self._update_status(account={part: round(seconds, 3) for part, seconds in account.items()})
+        self._run.display.table("Where the time went", account_rows(account))
 
     def flush(self) -> None:
         """Read the results since the last call and write them to log, status and display."""

@@ -18,6 +18,32 @@ from myxtts.training.training_corpus import TrainingCorpus
 STATIC_SHAPES_NOTE = "✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization"
 
 
+PARTS = {
+    "device": "finding the device",
+    "corpus": "opening the corpus",
+    "network": "building the network",
+    "compile": "tracing, compiling",
+    "steps_waiting": "steps: waiting for data",
+    "steps_python": "steps: Python",
+    "steps_device": "steps: device",
+    "validation": "validation",
+    "evaluation": "evaluation",
+    "checkpoint": "checkpoints",
+    "samples": "spoken samples",
+    "other": "everything else",
+}
+"""Titles of the parts of `StageTimers.account`, in the order of the table."""
+
+
+def account_rows(account: dict[str, float]) -> dict[str, str]:
+    """The whole run by part: seconds and fractions that sum to all of it."""
+    whole = max(sum(account.values()), 1e-9)
+    rows = {title: account[part] for part, title in PARTS.items() if account.get(part, 0.0) > 0}
+    return {title: f"{seconds:,.1f} s  {seconds / whole:.1%}" for title, seconds in rows.items()} | {
+        "whole run": f"{whole:,.1f} s"
+    }
+
+
 @dataclass(frozen=True)
 class Announcement:
     """What a run is going to do."""

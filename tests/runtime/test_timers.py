@@ -66,3 +66,16 @@ def test_stage_timers_add_up():
     assert timers.seconds("log") == 0.75
     assert timers.seconds("save") >= 0.002
     assert timers.seconds("never") == 0.0
+
+
+def test_the_account_divides_the_whole_time_among_stages_and_steps():
+    start = time.perf_counter()
+    timers, clock = StageTimers(), StepClock()
+    with timers.stage("validation"):
+        time.sleep(0.01)
+    run_steps(clock, 3, wait=0.002)
+    account = timers.account(clock)
+    assert account["validation"] >= 0.01
+    assert account["steps_waiting"] == pytest.approx(clock.totals[Stage.WAIT])
+    assert sum(account.values()) <= time.perf_counter() - start + 1e-3
+    assert account["other"] >= 0

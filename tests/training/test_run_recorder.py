@@ -117,6 +117,21 @@ def test_tensorboard_gets_curves_pictures_and_sound(finished_run):
     assert sound.length_frames == len(samples) > 1000
 
 
+def test_the_status_of_a_finished_run_accounts_for_all_of_its_time(finished_run):
+    account = read_status(finished_run).account
+    assert {"corpus", "network", "steps_device", "validation", "checkpoint", "samples", "other"} <= set(account)
+    assert all(seconds >= 0 for seconds in account.values())
+
+
+def test_the_account_is_shown_and_kept(make_recorder, tmp_path):
+    recorder = make_recorder()
+    recorder.show_account({"steps_device": 3.0, "other": 1.0})
+    recorder.close("finished")
+    assert "3.0 s  75.0%" in shown_by(recorder)
+    assert "whole run" in shown_by(recorder)
+    assert read_status(tmp_path / "run").account == {"steps_device": 3.0, "other": 1.0}
+
+
 def test_every_step_is_in_the_file_of_steps(finished_run):
     assert read_steps(finished_run)["step"].tolist() == [1, 2, 3, 4]
     assert (read_status(finished_run).state, read_status(finished_run).step) == ("finished", 4)

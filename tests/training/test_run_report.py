@@ -5,7 +5,7 @@ import numpy as np
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.timers import summarize
 from myxtts.training.loop import StopReason
-from myxtts.training.run_report import RunSummary
+from myxtts.training.run_report import RunSummary, account_rows
 from tests.training.small_runs import quiet_display, text_of
 
 
@@ -62,3 +62,14 @@ def test_the_table_has_one_line_for_each_row_and_spoken_sample():
     assert "samples/two.wav" in text
     assert "1, and 2 that lowered the loss scale" in text
     assert "0.5000" in text
+
+
+def test_the_account_has_a_row_for_each_part_and_the_whole_run():
+    rows = account_rows({"compile": 10.0, "steps_device": 80.0, "steps_waiting": 0.0, "validation": 9.0, "other": 1.0})
+    assert rows == {
+        "tracing, compiling": "10.0 s  10.0%",
+        "steps: device": "80.0 s  80.0%",
+        "validation": "9.0 s  9.0%",
+        "everything else": "1.0 s  1.0%",
+        "whole run": "100.0 s",
+    }

@@ -14,7 +14,7 @@ import numpy as np
 
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
-from myxtts.diagnostics.observe.split_steps import StepTable, trace_seconds
+from myxtts.diagnostics.observe.split_steps import StepTable, first_traces, trace_seconds
 
 
 class Part(StrEnum):
@@ -149,6 +149,7 @@ def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, n
     step_spans, after_first = np.zeros((0, 2)), np.inf
     if steps is not None:
         again[in_step] = ~steps.is_cold[window[in_step]]
+        again &= ~first_traces(recording)
         begins_epoch[in_step] = steps.is_epoch_start[window[in_step]]
         step_spans = np.stack([steps.start, steps.end], axis=1)
         after_first = float(steps.start[0])
@@ -209,12 +210,13 @@ def _divide_python(
     phases = np.where(middles < first, 0, np.where(middles > last, 2, 1))
     times = np.array([sample.time for sample in recording.line_samples])
     interval = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(owners) - 1)
+    loops = {iterator.location for iterator in recording.iterators} - set(recording.fit_locations)
     unaccounted = 0.0
     for phase, rest in enumerate((Part.PREPARATION, Part.BETWEEN, Part.AFTER)):
         chosen = (owners < 0) & (phases == phase)
         spent = float(widths[chosen].sum())
         samples = [recording.line_samples[index] for index in np.flatnonzero(chosen[interval])] if len(times) else []
-        parts = [_part_of(sample.activity, rest) for sample in samples]
+        parts = [_part_of(sample.activity, rest, recording.lines[sample.line] in loops) for sample in samples]
         for sample, part in zip(samples, parts, strict=True):
             each = spent / len(samples)
             seconds[part] += each
@@ -251,9 +253,11 @@ def _typical_seconds(
     return typical
 
 
-def _part_of(activity: str, rest: Part) -> Part:
+def _part_of(activity: str, rest: Part, is_loop_over_data: bool) -> Part:
     if activity == "import":
         return Part.IMPORTS
+    if rest == Part.BETWEEN and is_loop_over_data:  # next() has its own events: here the old iterator is being closed
+        return Part.EPOCH_STARTS
     return Part.BUILDING if activity == "keras" and rest == Part.PREPARATION else rest
 
 

@@ -17,8 +17,8 @@ import keras
 
 from myxtts.diagnostics.observe.hooks import Instrumentation, clock
 from myxtts.diagnostics.observe.issues import percent
+from myxtts.diagnostics.observe.page import report_to_html
 from myxtts.diagnostics.observe.recording import Recording
-from myxtts.diagnostics.observe.render import report_to_html
 from myxtts.diagnostics.observe.report import Report, build_report
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.atomic import write_atomically

@@ -59,7 +59,8 @@ def configure_observation(actions: Any) -> None:
 
 def run_observation(arguments: argparse.Namespace) -> int:
     """Run a script, print its report, write the files that were asked for."""
-    from myxtts.diagnostics.observe.render import report_to_html, report_to_markdown
+    from myxtts.diagnostics.observe.page import report_to_html
+    from myxtts.diagnostics.observe.render import report_to_markdown
     from myxtts.diagnostics.observe.script import run_script
 
     script, script_arguments = arguments.script, arguments.script_arguments

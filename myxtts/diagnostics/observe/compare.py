@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.diagnostics.observe.issues import duration, percent
-from myxtts.diagnostics.observe.render import account_bar, place, whole_page
+from myxtts.diagnostics.observe.page import account_bar, whole_page
+from myxtts.diagnostics.observe.render import place
 from myxtts.errors import DiagnosisError
 
 

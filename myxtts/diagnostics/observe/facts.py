@@ -12,12 +12,13 @@ from myxtts.diagnostics.observe.account import Account, account_for
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
-from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
+from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording
 from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.diagnostics.observe.split_steps import StepTable, trace_seconds
 from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
 _RARE_FRACTION = 0.15
+CALLS_OF_A_REUSED_TRACE = 25
 
 
 @dataclass
@@ -231,8 +232,16 @@ class Facts:
         return within if within.sum() >= 0.5 * self.steady.sum() else self.steady
 
     @cached_property
+    def has_tiny_epochs(self) -> bool:
+        """`fit` takes one or two batches per epoch: what it waits for is the start of its pipeline."""
+        starts = int(self.steps.is_epoch_start.sum())
+        return self.steps.kind == "fit" and starts >= 3 and len(self.steps) <= 2 * starts
+
+    @cached_property
     def wait_fraction(self) -> float:
         """Fraction of the steady time spent waiting for data."""
+        if self.has_tiny_epochs:
+            return 0.0
         return float(self.wait_seconds / max(self.steps.seconds[self.within_epoch].sum(), 1e-9))
 
     @cached_property
@@ -245,14 +254,20 @@ class Facts:
         """Seconds waited in all steady steps."""
         return float(self.steps.wait[self.within_epoch].sum())
 
-    def is_ongoing(self, moments: list[float], calls: int) -> bool:
-        """Whether something keeps happening, rather than once for each of a closed set of cases at the beginning.
+    def is_ongoing(self, moments: list[float], calls: int, seconds: float) -> bool:
+        """Whether something keeps happening, rather than once for each of a closed set of cases.
 
-        Buckets are traced once each, early, and then reused. A function that retraces is also traced in the second half, or is
-        rarely called twice for one trace.
+        Buckets are traced once each, early, and then reused; so are the stages of a curriculum, later. A function that retraces
+        is also traced in the second half, or is rarely called twice for one trace.
         """
         late = sum(moment > self.middle for moment in moments)
-        return len(moments) >= 2 and (late >= 2 or calls < 3 * (len(moments) + 1))
+        is_reused = calls >= CALLS_OF_A_REUSED_TRACE * (len(moments) + 1) and seconds < 0.1 * self.total_seconds
+        return len(moments) >= 2 and not is_reused and (late >= 2 or calls < 3 * (len(moments) + 1))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other processes kept the cores busy: times are uncertain."""
+        return self.recording.machine_load is not None and self.recording.machine_load.is_busy
 
     @cached_property
     def generator_fraction(self) -> float:
@@ -285,13 +300,21 @@ class Facts:
         every = tuple(dict.fromkeys((location, *locations)))
         return Finding(issue, what, evidence, location, fix, gain, fraction, every, others)
 
-    def lines_in(self, steps: np.ndarray, only_host: bool = True) -> list[tuple[SourceLocation, float]]:
-        """The lines that the training thread was seen at in the given steps, with their fraction, most first."""
+    def lines_in(
+        self, steps: np.ndarray, only_host: bool = True, is_of_loop: bool = False
+    ) -> list[tuple[SourceLocation, float]]:
+        """The lines that the training thread was seen at in the given steps, with their fraction, most first.
+
+        Args:
+            steps: Mask of the steps.
+            only_host: Leave out moments at which a watched call was open.
+            is_of_loop: The lines of the function that holds the training loop, whatever they called.
+        """
         samples = self.recording.line_samples
         if not samples:
             return []
         times = np.array([sample.time for sample in samples])
-        indices = np.array([sample.line for sample in samples])
+        indices = np.array([self._line_of_loop(sample) if is_of_loop else sample.line for sample in samples])
         chosen = np.isin(self.steps.window_of(times), np.flatnonzero(steps))
         if only_host:
             chosen &= ~self._is_inside_calls(times)
@@ -301,6 +324,14 @@ class Facts:
         return [
             (self.recording.lines[index], float(counts[index] / total)) for index in order[:20] if counts[index] > 0
         ]
+
+    def _line_of_loop(self, sample: LineSample) -> int:
+        loop = self.steps.location
+        for index in (sample.line, *sample.callers):
+            line = self.recording.lines[index]
+            if (line.file, line.function, line.definition_line) == (loop.file, loop.function, loop.definition_line):
+                return index
+        return sample.line
 
     def _is_inside_calls(self, times: np.ndarray) -> np.ndarray:
         """Whether a watched call (a function, a fetch of a batch or value) was open at each moment."""

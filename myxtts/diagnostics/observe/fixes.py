@@ -14,9 +14,14 @@ PARALLEL_MAP = "{dataset} = {dataset}.map({function}, num_parallel_calls=tf.data
 CACHED_MAP = PARALLEL_MAP + ".cache()  # before shuffle, batch and anything random"
 PREFETCH = "{dataset} = {dataset}.prefetch(tf.data.AUTOTUNE)  # the last transformation"
 PREPARE_ONCE = '{dataset}.save("prepared")  # once\n{dataset} = tf.data.Dataset.load("prepared")  # in every training'
+BATCH_FIRST = (
+    "{dataset} = {dataset}.batch(batch_size).map({function}, num_parallel_calls=tf.data.AUTOTUNE)  # whole batches, not rows\n"
+    + PREPARE_ONCE.replace("# once", "# or, if it is the same in every epoch, once")
+)
 DATASET_ONCE = (
     "for epoch in range(epochs):  # {dataset} is built once, before this loop\n    for batch in {dataset}: ..."
 )
+ONE_ITERATOR = "iterator = iter({dataset}.repeat())  # once, before the loop\nbatch = next(iterator)  # in every step"
 FUNCTION_ONCE = "{step} = tf.function({step})  # once, before the loop"
 WITHOUT_XLA = (
     "{step} = tf.function({step}, jit_compile=False)  # or keep the sizes constant: tf.range(n), x[:n], tf.reshape"
@@ -124,18 +129,37 @@ def short_epoch_start(location: SourceLocation, has_shuffle: bool) -> str:
 
 def call_the_model(location: SourceLocation) -> str:
     """The model itself in place of predict."""
-    text = source_text(location)
-    owner = re.search(r"(\w+)\.(?:predict|evaluate)\(", text)
-    argument = re.search(r"\.(?:predict|evaluate)\((\w+)\s*[,)]", text)
-    model = identifier(owner.group(1) if owner else "", "model")
+    argument = re.search(r"\.(?:predict|evaluate)\((\w+)\s*[,)]", source_text(location))
+    model = _owner(location, "predict|evaluate")
     inputs = identifier(argument.group(1) if argument else "", "inputs")
     return f"infer = tf.function({model})  # once, before the loop\noutputs = infer({inputs}, training=False)"
+
+
+def validate_less(location: SourceLocation) -> str:
+    """Validation after every fifth epoch, on some of its batches."""
+    model = _owner(location, "fit")
+    return f"{model}.fit(dataset, validation_data=held_out, validation_freq=5, validation_steps=20)"
+
+
+def longer_epochs(location: SourceLocation) -> str:
+    """A hundred passes over the data as one epoch."""
+    return f"{_owner(location, 'fit')}.fit(dataset.repeat(100), epochs=epochs // 100)  # a long epoch has one start"
+
+
+def _owner(location: SourceLocation, methods: str) -> str:
+    """The object whose method the line calls."""
+    found = re.search(rf"(\w+)\.(?:{methods})\(", source_text(location))
+    return identifier(found.group(1) if found else "", "model")
 
 
 def assigned_name(location: SourceLocation, default: str) -> str:
     """The name that a line assigns to, or iterates over."""
     text = source_text(location)
-    found = re.match(r"(\w+)\s*=[^=]", text) or re.match(r"for .+? in (?:enumerate\()?(\w+)[:.)]", text)
+    found = (
+        re.search(r"\b(?:iter|fit)\((\w+)[,)]", text)
+        or re.match(r"(\w+)\s*=[^=]", text)
+        or re.match(r"for .+? in (?:enumerate\()?(\w+)[:.)]", text)
+    )
     return identifier(found.group(1) if found else "", default)
 
 

@@ -63,6 +63,8 @@ class Issue(StrEnum):
     """Callbacks of `Model.fit` take a large part of the time."""
     SLOW_CHECKPOINT = "slow-checkpoint"
     """Saving takes a large part of the time."""
+    SLOW_VALIDATION = "slow-validation"
+    """Validation takes longer than the training that it checks."""
 
 
 @dataclass(frozen=True)

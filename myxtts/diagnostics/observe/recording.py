@@ -76,6 +76,8 @@ class LineSample(NamedTuple):
     """Index in `Recording.lines`."""
     activity: str
     """import | keras | python: what the innermost frames did for that line."""
+    callers: tuple[int, ...] = ()
+    """The user's lines that were waiting for this one, nearest first; indices in `Recording.lines`."""
 
 
 class PyDatasetRecord(NamedTuple):

@@ -29,6 +29,7 @@ from myxtts.diagnostics.observe.rules_run import (
     find_slow_callbacks,
     find_slow_checkpoints,
     find_slow_epoch_starts,
+    find_slow_validation,
 )
 from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
@@ -49,6 +50,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     find_python_in_step,
     find_slow_epoch_starts,
     find_predict_in_loop,
+    find_slow_validation,
     find_slow_callbacks,
     find_slow_checkpoints,
     find_python_between_steps,
@@ -69,6 +71,7 @@ VERDICTS = {
     Issue.SLOW_CHECKPOINT: "host-bound",
     Issue.SLOW_EPOCH_START: "epoch-bound",
     Issue.DATASET_IN_LOOP: "epoch-bound",
+    Issue.SLOW_VALIDATION: "validation-bound",
 }
 """The class of the verdict that an issue decides if it has the most to gain."""
 _NAMED_CAUSES = (Issue.PREDICT_IN_LOOP, Issue.SLOW_CALLBACK, Issue.SLOW_CHECKPOINT, Issue.SLOW_EPOCH_START)
@@ -127,7 +130,8 @@ class Report:
     """Everything that a diagnosis found."""
 
     verdict_class: str
-    """retracing | recompiling | eager | input-bound | host-bound | epoch-bound | compute-bound | mixed | not measured"""
+    """retracing | recompiling | eager | input-bound | host-bound | epoch-bound | validation-bound | compute-bound | mixed |
+    not measured"""
     verdict: str
     """One line."""
     account: Account
@@ -304,6 +308,8 @@ def _verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
         return kind, f"input-bound: {fraction} of the time waiting{stage}"
     if kind == "epoch-bound":
         return kind, f"epoch-bound: {fraction} of the time starting epochs, mostly at {first.location}"
+    if kind == "validation-bound":
+        return kind, f"validation-bound: {first.what}"
     if first.issue == Issue.DEVICE_IDLE:
         return kind, f"host-bound: {fraction} of the time in Python between the steps, mostly at {first.location}"
     return kind, f"host-bound: {first.what}"
@@ -387,7 +393,7 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
         return tuple(notes)
     for code in facts.codes:
         for cause in code.causes.values():
-            if not facts.is_ongoing(cause.moments, code.calls):
+            if not facts.is_ongoing(cause.moments, code.calls, cause.seconds):
                 notes.append(
                     f"'{code.name}' was traced {len(cause.moments) + 1} times ({cause.kind}), then reused: a closed set, as "
                     f"with buckets or a last, smaller batch ({duration(cause.seconds)})."

@@ -29,13 +29,13 @@ def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
     shapes_hurt = False
     for code in facts.codes:
         for cause in code.causes.values():
-            if cause.kind in _ISSUES and facts.is_ongoing(cause.moments, code.calls):
+            if cause.kind in _ISSUES and facts.is_ongoing(cause.moments, code.calls, cause.seconds):
                 shapes_hurt |= cause.kind == "shape"
                 yield _retrace(facts, code, cause)
         yield from _remainder(facts, code)
         if _is_made_again(facts, code):
             yield _function_in_loop(facts, code)
-        if facts.is_ongoing(code.recompiled_moments, code.calls):
+        if facts.is_ongoing(code.recompiled_moments, code.calls, code.recompiled_seconds):
             shapes_hurt = True
             yield _recompilation(facts, code)
     if shapes_hurt:
@@ -69,7 +69,7 @@ def _retrace(facts: Facts, code: TracedCode, cause: Cause) -> Finding:
 def _remainder(facts: Facts, code: TracedCode) -> Iterator[Finding]:
     """The last, smaller batch of every epoch has a shape of its own: a trace for a handful of calls."""
     cause, remainder = code.causes.get("shape"), code.remainder
-    if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls):
+    if remainder is None or cause is None or facts.is_ongoing(cause.moments, code.calls, cause.seconds):
         return
     if remainder.seconds < _SMALLEST_FRACTION * facts.total_seconds:
         return
@@ -105,7 +105,7 @@ def _location(code: TracedCode) -> SourceLocation:
 
 def _is_made_again(facts: Facts, code: TracedCode) -> bool:
     costs = code.repeated_seconds > (_SMALLEST_FRACTION if code.is_user else 0.1) * facts.total_seconds
-    return costs and facts.is_ongoing(code.repeated_moments, code.calls)
+    return costs and facts.is_ongoing(code.repeated_moments, code.calls, code.repeated_seconds)
 
 
 def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:

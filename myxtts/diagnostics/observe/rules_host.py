@@ -19,6 +19,8 @@ EAGER_OPS_PER_STEP = 20
 STALL_FRACTION = 0.05
 HOST_FRACTION = 0.12
 LEAST_HOST_SECONDS = 1.5e-3
+LEAST_SECONDS_OF_MOST = 0.5e-3
+"""Per step, if Python takes more than half of it."""
 
 
 def find_host_syncs(facts: Facts) -> Iterator[Finding]:
@@ -131,7 +133,7 @@ def find_stalls(facts: Facts) -> Iterator[Finding]:
         return
     part, fraction = _what_grows(facts, long)
     location, cause, also = _where(facts, long, part)
-    if part == "host" and _is_other_work(facts, long):
+    if (part == "host" and _is_evaluation(facts, long)) or (part == "device" and _is_training(facts, long)):
         return
     what = {"wait": "waiting for data", "device": "inside the step", "host": "in Python"}[part]
     yield facts.finding(
@@ -184,7 +186,22 @@ def _where(facts: Facts, long: np.ndarray, part: str) -> tuple[SourceLocation, s
     return location, f", {location.function}" if location.function != "<module>" else "", (facts.steps.location,)
 
 
-def _is_other_work(facts: Facts, long: np.ndarray) -> bool:
+def _is_training(facts: Facts, long: np.ndarray) -> bool:
+    """The stalls are another compiled function that trains: the generator of a GAN, an update with accumulated gradients."""
+    functions, chosen = facts.recording.functions, set(long.tolist())
+    windows = facts.steps.window_of(np.array([call.start for call in facts.recording.calls]))
+    others = sum(
+        call.end - call.start
+        for call, window in zip(facts.recording.calls, windows.tolist(), strict=True)
+        if window in chosen
+        and functions[call.function].updates_variables
+        and functions[call.function].name != facts.steps.name
+    )
+    excess = np.median(facts.steps.device[long]) - np.median(facts.steps.device[facts.steady])
+    return others > 0.5 * float(excess) * len(long)
+
+
+def _is_evaluation(facts: Facts, long: np.ndarray) -> bool:
     """The stalls are an evaluation by Keras: intended, and reported as such."""
     spans = facts.recording.evaluations
     inside = facts.steps.window_of(np.array([span.start for span in spans]))
@@ -196,16 +213,16 @@ def _is_other_work(facts: Facts, long: np.ndarray) -> bool:
 
 def find_idle_device(facts: Facts) -> Iterator[Finding]:
     steps, steady = facts.steps, facts.steady
-    if facts.steady_mean(steps.eager_ops) >= EAGER_OPS_PER_STEP:  # eager steps have their own finding
+    if next(find_eager_steps(facts), None) is not None:  # eager steps have their own finding
         return
     median_host = float(np.median(steps.host[steady]))
     fraction = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
-    if (
-        fraction < HOST_FRACTION or median_host < LEAST_HOST_SECONDS or facts.generator_fraction > 0.5
-    ):  # that is waiting for input
+    least = LEAST_SECONDS_OF_MOST if fraction > 0.5 else LEAST_HOST_SECONDS
+    if fraction < HOST_FRACTION or median_host < least or facts.generator_fraction > 0.5:  # that is waiting for input
         return
-    lines = facts.lines_in(steady)
+    lines = facts.lines_in(steady, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
+    innermost = tuple(line for line, _ in facts.lines_in(steady)[:1])
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(fraction)} of the time, and the device has nothing to do",
@@ -215,4 +232,5 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
         fixes.less_often(location),
         float(steps.host[steady].sum()),
         also=(*(line for line, _ in lines[1:3]), steps.location),
+        locations=innermost,
     )

@@ -46,7 +46,7 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
         if slowest is not None and slowest.name not in named and slowest.stage.is_users:
             fraction = slowest.seconds_per_batch / max(pipeline.loader_seconds_per_batch, 1e-9)
             if fraction >= 0.4 and slowest.stage.kind not in ("prefetch", "batch"):
-                yield _slow_stage(facts, slowest, fraction)
+                yield _slow_stage(facts, pipeline, slowest, fraction)
     if is_waiting:
         yield _input_bound(facts)
     else:
@@ -213,14 +213,16 @@ def _fraction_of_wait(facts: Facts, pipeline: PipelineFacts, seconds: float) -> 
     return facts.wait_seconds * min(seconds / pipeline.loader_seconds_per_batch, 1.0)
 
 
-def _slow_stage(facts: Facts, slowest: StageTime, fraction: float) -> Finding:
+def _slow_stage(facts: Facts, pipeline: PipelineFacts, slowest: StageTime, fraction: float) -> Finding:
+    is_before_batch = any("batch" in stage.kind for stage in pipeline.stages[: pipeline.stages.index(slowest.stage)])
+    template = fixes.BATCH_FIRST if slowest.stage.kind == "map" and is_before_batch else fixes.PREPARE_ONCE
     return facts.finding(
         Issue.SLOW_STAGE,
         f"{slowest.name} is {percent(fraction)} of the loader's work, and the step waits for it",
         f"{duration(slowest.seconds_per_batch)} for each batch"
         + (", on several threads already" if slowest.runs_parallel else ", on one thread"),
         slowest.stage.location,
-        fixes.of_dataset(fixes.PREPARE_ONCE, slowest.stage.location),
+        fixes.of_dataset(template, slowest.stage.location, slowest.stage.function_location.function),
         facts.wait_seconds * fraction,
         also=(slowest.stage.function_location,),
     )

@@ -21,7 +21,8 @@ LARGE_FRACTION = 0.1
 LARGE_PYTHON_FRACTION = 0.2
 FEWEST_EPOCHS = 3
 LEAST_EPOCH_START_SECONDS = 0.1
-"""Of a pipeline that the user made; what Keras needs for arrays is its own, and reported from three times as much on."""
+"""Of a pipeline that the user made, on a machine that does nothing else."""
+FEWEST_TINY_EPOCHS = 20
 FEWEST_PREDICTIONS = 5
 MOST_BATCHES_OF_A_PREDICTION = 2
 
@@ -79,16 +80,19 @@ def _print_seconds(label: str) -> float:
 
 def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     """Time between two epochs until the first batch is there."""
+    yield from _iterators_of_one_batch(facts)
     seconds = facts.account.typical_seconds(Part.EPOCH_STARTS)
     starts = np.flatnonzero(facts.steps.is_epoch_start)
     builds = [event for event in facts.recording.dataset_builds if event.start > facts.steps.start[0]]
     again = {location: spent for location, spent in _counts(builds).items() if spent >= FEWEST_EPOCHS}
-    if seconds < LARGE_FRACTION * facts.total_seconds or len(starts) < FEWEST_EPOCHS:
+    large = LARGE_FRACTION * (2 if facts.is_busy else 1)  # busy cores make the start of threads slow
+    if seconds < large * facts.total_seconds or len(starts) < FEWEST_EPOCHS:
         return
     is_made_by_keras = bool(facts.pipelines) and not any(stage.is_users for stage in facts.pipelines[0].stages)
-    least = LEAST_EPOCH_START_SECONDS * (3 if is_made_by_keras else 1)
-    if not again and (seconds < least * len(starts) or facts.wait_seconds > seconds):  # or every batch is slow
-        return
+    is_often = facts.has_tiny_epochs and len(starts) >= FEWEST_TINY_EPOCHS
+    is_short = seconds < LEAST_EPOCH_START_SECONDS * len(starts)
+    if not again and not is_often and (is_made_by_keras or is_short or facts.wait_seconds > seconds):
+        return  # what Keras needs for arrays is its own; or too short to matter, or every batch is slow
     each = duration(seconds / len(starts))
     evidence = (
         f"{len(starts)} epochs, {each} each, {duration(seconds)} together; {percent(seconds / facts.total_seconds)}"
@@ -114,13 +118,33 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     location = shuffle.location if shuffle is not None else _users_location(facts)
     yield facts.finding(
         Issue.SLOW_EPOCH_START,
-        "every epoch begins with a long wait for its first batch"
+        "an epoch has one or two steps, and every epoch has to be started"
+        if is_often
+        else "every epoch begins with a long wait for its first batch"
         + (": a shuffle buffer fills" if shuffle is not None else ""),
         f"{evidence} of the training",
         location,
-        fixes.short_epoch_start(location, shuffle is not None),
+        fixes.longer_epochs(location) if is_often else fixes.short_epoch_start(location, shuffle is not None),
         gain,
         also=(pipeline.location if pipeline is not None else UNKNOWN, facts.steps.location),
+    )
+
+
+def _iterators_of_one_batch(facts: Facts) -> Iterator[Finding]:
+    """`next(iter(dataset))` in every step: the pipeline starts again for each batch."""
+    short = Counter(one.location for one in facts.recording.iterators if one.elements == 1 and one.location != UNKNOWN)
+    location, count = short.most_common(1)[0] if short else (UNKNOWN, 0)
+    seconds = facts.account.seconds(Part.EPOCH_STARTS)
+    if count < 0.5 * len(facts.steps) or facts.has_tiny_epochs or seconds < LARGE_FRACTION * facts.total_seconds:
+        return
+    yield facts.finding(
+        Issue.SLOW_EPOCH_START,
+        "a new iterator is made for every batch: the pipeline starts again, and its buffers fill again",
+        f"{count} iterators in {len(facts.steps)} steps, {duration(seconds / count)} each until their batch was there",
+        location,
+        fixes.of_dataset(fixes.ONE_ITERATOR, location),
+        seconds,
+        also=(facts.steps.location,),
     )
 
 
@@ -159,9 +183,31 @@ def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def find_slow_validation(facts: Facts) -> Iterator[Finding]:
+    """The validation of `fit`, where it takes longer than the training."""
+    recording = facts.recording
+    events = [event for event in recording.evaluations if event.location in recording.fit_locations]
+    seconds = sum(event.end - event.start for event in events)
+    training = float(facts.steps.seconds[~facts.steps.is_cold].sum())
+    if len(events) < FEWEST_EPOCHS or seconds < training or seconds < 0.3 * facts.account.training_seconds:
+        return
+    location = next(iter(_by_location(events)))
+    yield facts.finding(
+        Issue.SLOW_VALIDATION,
+        f"validation takes {duration(seconds)}, longer than the training that it checks ({duration(training)})",
+        f"{len(events)} validations, {duration(seconds / len(events))} each; {len(facts.steps)} steps of training, "
+        f"{duration(facts.steady_mean(facts.steps.seconds))} each",
+        location,
+        fixes.validate_less(location),
+        seconds * (len(events) - 1) / len(events),
+    )
+
+
 def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
-    """Callbacks of `Model.fit`."""
-    seconds = facts.account.typical_seconds(Part.CALLBACKS)
+    """Callbacks of `Model.fit`, with what they predict and evaluate."""
+    inside = _evaluations_in_callbacks(facts)
+    evaluating = sum(event.end - event.start for event in inside)
+    seconds = facts.account.typical_seconds(Part.CALLBACKS) + evaluating
     if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or not facts.recording.callbacks:
         return
     by_hook: dict[str, float] = defaultdict(float)
@@ -169,6 +215,8 @@ def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
         by_hook[event.label] += event.end - event.start
     slowest = max(by_hook, key=by_hook.__getitem__)
     location = facts.account.location(Part.CALLBACKS)
+    if evaluating > 0.5 * seconds:
+        location = next(iter(_by_location(inside)))
     is_per_step = len(facts.recording.callbacks) >= len(facts.steps) and seconds / len(facts.steps) < 1e-3
     if is_per_step or location == UNKNOWN:  # Keras' own bookkeeping around very short steps
         return
@@ -181,6 +229,21 @@ def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
         seconds,
         also=(facts.steps.location,),
     )
+
+
+def _evaluations_in_callbacks(facts: Facts) -> list[TimedEvent]:
+    """Calls of `predict` and `evaluate` by a callback."""
+    callbacks = facts.recording.callbacks
+    if not callbacks:
+        return []
+    starts, ends = (np.array([getattr(event, edge) for event in callbacks]) for edge in ("start", "end"))
+    order = np.argsort(starts)
+    found = []
+    for event in facts.recording.evaluations:
+        index = int(np.searchsorted(starts[order], event.start, side="right")) - 1
+        if index >= 0 and event.end <= ends[order][index]:
+            found.append(event)
+    return found
 
 
 def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:

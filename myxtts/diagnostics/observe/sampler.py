@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, LineSample, Recording
-from myxtts.diagnostics.observe.source_lines import SourceLocation, activity_of, consumer_of_generator, location_of
+from myxtts.diagnostics.observe.source_lines import (
+    SourceLocation,
+    activity_of,
+    callers_of,
+    consumer_of_generator,
+    location_of,
+)
 
 LINE_INTERVAL_SECONDS = 0.005
 MOST_COST = 0.02
@@ -55,18 +61,22 @@ class LineSampler:
     def _sample_line(self) -> None:
         recording, now = self._recording, time.perf_counter()
         frame = sys._current_frames().get(self.watched_thread)
-        location = location_of(frame)
-        index = self._indices.get(location)
-        if index is None:
-            index = self._indices[location] = len(recording.lines)
-            recording.lines.append(location)
+        index = self._index_of(location_of(frame))
+        callers = tuple(self._index_of(location) for location in callers_of(frame))
         consumer = consumer_of_generator(frame)
         activity = activity_of(frame)
         del frame  # it would keep alive whatever the script's functions hold
         if consumer is not None:
             recording.add(recording.generator_samples, (now, index, consumer))
         if len(recording.line_samples) < MOST_RECORDS:
-            recording.line_samples.append(LineSample(now, index, activity))
+            recording.line_samples.append(LineSample(now, index, activity, callers))
+
+    def _index_of(self, location: SourceLocation) -> int:
+        index = self._indices.get(location)
+        if index is None:
+            index = self._indices[location] = len(self._recording.lines)
+            self._recording.lines.append(location)
+        return index
 
 
 def _open_machine(recording: Recording) -> Any:

@@ -92,6 +92,18 @@ def location_of(frame: FrameType | None) -> SourceLocation:
     return fallback or UNKNOWN
 
 
+def callers_of(frame: FrameType | None) -> list[SourceLocation]:
+    """The user's lines that wait for the nearest one, nearest first, at most 8."""
+    found: list[SourceLocation] = []
+    for _ in range(_MOST_FRAMES):
+        if frame is None or len(found) > 8:
+            break
+        if is_user_code(frame.f_code.co_filename):
+            found.append(_line_of(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found[1:]
+
+
 @functools.lru_cache(maxsize=4096)
 def _line_of(code: CodeType, line: int) -> SourceLocation:
     inside = 0 if code.co_name == "<module>" else code.co_firstlineno

@@ -156,6 +156,17 @@ def trace_seconds(recording: Recording) -> np.ndarray:
     return seconds
 
 
+def first_traces(recording: Recording) -> np.ndarray:
+    """For each call whether it is the one that traced its code for the first time."""
+    seen: set[tuple] = set()
+    is_first = np.zeros(len(recording.calls), bool)
+    for index, call in enumerate(recording.calls):
+        if call.new_traces and _code(recording, call) not in seen:
+            seen.add(_code(recording, call))
+            is_first[index] = True
+    return is_first
+
+
 def _code(recording: Recording, call: FunctionCall) -> tuple:
     record = recording.functions[call.function]
     return record.definition.file, record.definition.line, record.name

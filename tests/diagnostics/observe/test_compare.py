@@ -7,7 +7,7 @@ import pytest
 
 from myxtts.cli import main
 from myxtts.diagnostics.observe.compare import compare_reports, comparison_to_html
-from tests.diagnostics.observe.test_render import example_report
+from tests.diagnostics.observe.test_page import example_report
 
 
 def changed() -> dict:

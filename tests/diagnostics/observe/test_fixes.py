@@ -65,3 +65,8 @@ def test_fix_has_the_users_own_names():
     )
     assert "tf.function(generator)" in fixes.call_the_model(location("fake = generator.predict(noise)"))
     assert "dataset = dataset.prefetch" in fixes.of_dataset(fixes.PREFETCH, UNKNOWN)
+    assert "clips = clips.prefetch" in fixes.of_dataset(
+        fixes.PREFETCH, location("history = model.fit(clips, epochs=3)")
+    )
+    assert "iter(clips.repeat())" in fixes.of_dataset(fixes.ONE_ITERATOR, location("step(next(iter(clips)))"))
+    assert fixes.validate_less(location("history = net.fit(clips)")).startswith("net.fit(")

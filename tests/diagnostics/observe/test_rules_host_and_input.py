@@ -67,6 +67,25 @@ def test_weights_fetched_through_keras_in_every_step_are_a_fetch():
     assert finding(observation.report, Issue.HOST_SYNC).location.line == line_of(loop, "get_weights")
 
 
+def test_python_between_the_steps_is_named_at_the_line_of_the_loop_and_where_it_was_seen():
+    training = Trainable()
+
+    def simulate():
+        work()
+
+    def loop():
+        for batch in training.dataset():
+            simulate()
+            training.train_step(batch)
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.DEVICE_IDLE)
+    assert found.location.line == line_of(loop, "simulate()")
+    assert line_of(work, "time.sleep") in {location.line for location in found.locations}
+    assert "simulate()" in found.fix
+
+
 def test_python_function_in_the_pipeline_is_found_in_its_graph():
     def slow(value):
         time.sleep(0.003)
@@ -129,7 +148,7 @@ def test_python_between_the_steps_is_named_at_its_line():
             training.train_step(batch)
             work()
     found = finding(observation.report, Issue.DEVICE_IDLE)
-    assert found.location.line == line_of(work, "time.sleep")
+    assert line_of(work, "time.sleep") in {location.line for location in found.locations}
     assert observation.report.verdict_class == "host-bound"
 
 

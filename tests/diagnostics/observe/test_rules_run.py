@@ -120,6 +120,33 @@ def test_print_inside_the_compiled_step_is_reported_at_its_line(capfd):
     assert len(capfd.readouterr().err.strip().splitlines()) == 10  # estimating its cost prints nothing
 
 
+def test_validation_longer_than_the_training_is_named_at_the_fit():
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    few, many = np.ones((8, 4)), np.ones((1600, 4))
+
+    def loop():
+        model.fit(few, few, batch_size=8, epochs=6, verbose=0, validation_data=(many, many), validation_batch_size=8)
+
+    with observe() as observation:
+        loop()
+    found = finding(observation.report, Issue.SLOW_VALIDATION)
+    assert found.location.line == line_of(loop, "model.fit")
+    assert "model.fit(dataset, validation_data" in found.fix
+    assert observation.report.verdict_class == "validation-bound"
+
+
+def test_hundreds_of_epochs_of_one_batch_are_epoch_bound_and_not_input_bound():
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+    with observe() as observation:
+        model.fit(np.ones((8, 4)), np.ones((8, 4)), batch_size=8, epochs=60, verbose=0)
+    found = finding(observation.report, Issue.SLOW_EPOCH_START)
+    assert "an epoch has one or two steps" in found.what
+    assert observation.report.verdict_class == "epoch-bound"
+    assert "input-bound" not in issues_in(observation.report)
+
+
 def test_slow_callback_is_named_at_its_line():
     class Slow(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
