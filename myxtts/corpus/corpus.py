@@ -84,9 +84,9 @@ def license_name(license: str, attribution: str) -> str:
     preferred, because it was written for these recordings.
     """
     lines = [line.strip() for line in license.splitlines() if line.strip()]
-    if len(lines) <= 1:
-        return "".join(lines)[:LONGEST_LICENSE_NAME]
     declared = dict.fromkeys(_DECLARED_LICENSE.findall(license))
+    if len(lines) <= 1 and not declared:
+        return "".join(lines)[:LONGEST_LICENSE_NAME]
     own = [name for name in declared if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", attribution)]
     return (", ".join(own or declared) or lines[0])[:LONGEST_LICENSE_NAME]
 

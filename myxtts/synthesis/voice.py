@@ -299,8 +299,10 @@ class Voice:
 
     def sampling(self, options: SpeechOptions, style: Style = Style()) -> Sampling:  # noqa: B008 - it is immutable
         """The options with the voice's defaults filled in, and with what a style changes."""
-        language = check_language(style.language or options.language, self.languages)
-        vector = self.speaker_vector(style.speaker or options.speaker)
+        text_language = check_language(options.language, self.languages)
+        language = text_language if style.language is None else check_language(style.language, self.languages)
+        speaker = style.speaker or options.speaker or self.description.default_speakers.get(text_language)
+        vector = self.speaker_vector(speaker)
         defaults = self.description.defaults
         return Sampling(
             speaker=vector,

@@ -115,6 +115,8 @@ class VoiceDescription:
     languages: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     speakers: Annotated[list[Name], Field(max_length=100_000)]
     """Speakers that can be asked for by name; their vectors are in speaker.onnx."""
+    default_speakers: Annotated[dict[Name, Name], Field(max_length=1000)] = Field(default_factory=dict)
+    """Language → speaker who speaks it unless the caller names one; the first speaker for other languages."""
     reference_frames: Annotated[int, Field(ge=0, le=4096)] = 0
     """Frames of one reference; 0 for a voice of one speaker."""
     trim_silence_db: Annotated[float, Field(ge=0, le=200)] | None = None
@@ -211,6 +213,10 @@ def check_description(description: VoiceDescription) -> None:
         raise VoiceError(
             f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
         )
+    strangers = set(description.default_speakers) - set(description.languages)
+    strangers |= set(description.default_speakers.values()) - set(description.speakers)
+    if strangers:
+        raise VoiceError(f"voice.json names default speakers that it does not have: {sorted(strangers)[0]!r:.60}.")
     if description.training_split is not None:
         description.training_split.check()
     if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):

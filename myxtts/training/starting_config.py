@@ -16,8 +16,8 @@ from typing import Any
 
 from myxtts.audio.mel import MelSpec, voice_rate
 from myxtts.batches.plan import plan_kind
-from myxtts.cache.location import with_prepared_language
 from myxtts.cache.joint import part_configs
+from myxtts.cache.location import with_prepared_language
 from myxtts.config.config import DEFAULT_LANGUAGE, DEFAULT_SIZE, DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import tensorflow as tf
 from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import ClipTable
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
 from myxtts.config.load import parse_config
 from myxtts.corpus.corpus import SAME_ID_PREFIX, license_name
 from myxtts.errors import CheckpointError, CorpusError
@@ -37,6 +37,8 @@ from myxtts.training.starting_config import locate_origin
 from myxtts.training.training_corpus import TrainingCorpus, open_corpus
 
 VOICE_NAME = "voice"
+LANGUAGE_TABLE = "language_embedding/embeddings"
+"""The weight with a row for the unknown language, then one for each language."""
 SENTENCE_CHARACTERS = (10, 180)
 """Shortest and longest limit at which a voice splits its sentences. Chosen; not measured."""
 SPARE_SYMBOLS = 20
@@ -140,20 +142,24 @@ def export_voice(
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
     if "training_split" in facts:  # checkpoints of 0.1.0 have none
         facts["training_split"] = TrainingSplit(**facts["training_split"])
-    description = VoiceDescription(
-        **facts,
-        defaults=Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps),
-        about={"training steps": checkpoint.step},
-        vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
-    )
     weights = checkpoint.named_weights(prefers_ema=True)
     weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
+    order = default_first(facts["languages"])
+    facts["languages"] = [facts["languages"][index] for index in order]
+    weights[LANGUAGE_TABLE] = weights[LANGUAGE_TABLE][[0, *(index + 1 for index in order)]]
     vectors = checkpoint.arrays.get("speaker_vectors")  # only checkpoints of 0.1.0 hold them
     spec = ModelSpec.from_dict(facts["model"])
     if spec.has_speakers and vectors is None:
         corpus = corpus or _corpus_of(checkpoint, announce)
         model = network_with(spec, weights)
         vectors = speaker_vectors(model, corpus.cache, corpus.plan.clips, facts["reference_frames"])
+        facts["default_speakers"] = default_speakers(corpus.cache, corpus.plan.clips)
+    description = VoiceDescription(
+        **facts,
+        defaults=Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps),
+        about={"training steps": checkpoint.step},
+        vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
+    )
     return save_voice(
         folder,
         description,
@@ -163,6 +169,26 @@ def export_voice(
         copies_assets=copies_assets,
         vocoder=vocoder,
     )
+
+
+def default_first(languages: Sequence[str]) -> list[int]:
+    """Indices of the languages, `DEFAULT_LANGUAGE` first: a voice speaks its first language unless another is asked for."""
+    return sorted(range(len(languages)), key=lambda index: languages[index].split("-")[0] != DEFAULT_LANGUAGE)
+
+
+def default_speakers(table: ClipTable, clips: np.ndarray) -> dict[str, str]:
+    """Language → the speaker with most training speech in it; narrow recordings count for the part of the band they have."""
+    speakers, languages = table.speaker_numbers[clips], table.language_numbers[clips]
+    bandwidths = np.asarray(table.bandwidths)[clips]
+    half = table.mel.sample_rate / 2
+    widths = np.where(bandwidths > 0, np.minimum(bandwidths / half, 1.0), 1.0)
+    speech = table.frame_counts[clips] * widths
+    found = {}
+    for index, language in enumerate(table.languages):
+        own = languages == index
+        if own.any():
+            found[language] = table.speakers[int(np.bincount(speakers[own], speech[own]).argmax())]
+    return found
 
 
 def speaker_vectors(model: XTTS, cache: ClipTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:

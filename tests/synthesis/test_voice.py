@@ -1,5 +1,6 @@
 """A voice speaks: the same text and seed give the same audio, also in other company and in other threads."""
 
+import dataclasses
 import itertools
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from myxtts.synthesis.options import LONGEST_TEXT, SpeechOptions
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece
 from myxtts.synthesis.speaker import Speaker, cut_reference
 from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice_folder import check_description
 from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice
 
 TEXT = "Hello there. This is a longer sentence, with a clause in it! And a third?"
@@ -338,3 +340,17 @@ def test_marks_set_pauses_speed_and_speakers(cloning_voice):
     assert slow == pytest.approx(2 * usual, rel=0.1)
     with pytest.raises(VoiceError, match="no speaker 'carl'"):
         cloning_voice.say("<speak>Hello <voice name='carl'>you</voice></speak>")
+
+
+def test_a_language_is_spoken_by_its_own_speaker_unless_one_is_named(cloning_voice, monkeypatch):
+    language = cloning_voice.languages[0]
+    first, second = cloning_voice.speakers[:2]
+    first_vector, second_vector = (cloning_voice.speaker_vector(name) for name in (first, second))
+    np.testing.assert_array_equal(cloning_voice.sampling(SpeechOptions()).speaker, first_vector)
+    own = dataclasses.replace(cloning_voice.description, default_speakers={language: second})
+    monkeypatch.setattr(cloning_voice, "description", own)
+    np.testing.assert_array_equal(cloning_voice.sampling(SpeechOptions()).speaker, second_vector)
+    np.testing.assert_array_equal(cloning_voice.sampling(SpeechOptions(speaker=first)).speaker, first_vector)
+    check_description(own)
+    with pytest.raises(VoiceError, match="default speakers that it does not have: 'nobody'"):
+        check_description(dataclasses.replace(own, default_speakers={language: "nobody"}))
