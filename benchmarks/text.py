@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.text_cases import misplaced_sentences, score_cases
 from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from myxtts.text import g2p, phonemes
-from myxtts.text.cases import misplaced_sentences, score_cases
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.training import g2p_english

@@ -1,7 +1,7 @@
 """The training of a letter tagger as a `loop.Task`, and `train_tagger`, which runs it.
 
-The texts of an epoch are a function of (seed, epoch) and of the words that were misread before it. A checkpoint holds those words,
-so a run that was killed continues as if it had not been.
+The texts of an epoch are a function of (seed, epoch) and of the words that were misread before it. A checkpoint holds those
+words, so a run that was killed continues as if it had not been.
 """
 
 from __future__ import annotations
