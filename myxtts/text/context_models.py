@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.text.persian import ZWNJ
-from myxtts.text.persian_letters import PAUSE, Line
+from myxtts.text.persian_letters import PAUSE, ZWNJ, Line
 
 HOMOGRAPH_TABLE_SIZE = 1 << 17
 _NEARBY = 6

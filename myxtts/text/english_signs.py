@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.rules import DIGITS, EMAIL, FILE_NAME, UNIX_PATH, URL, WINDOWS_PATH, Rule, read_address, rule
+from myxtts.text.rules import DIGITS, Rule, rule
+from myxtts.text.shared_rules import (
+    FROM_SUPERSCRIPT,
+    SUPERSCRIPTS,
+    address_rules,
+    letters_with_ampersand,
+    read_address,
+)
 
 _ADDRESS_SIGNS = {
     ".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", "\\": "backslash", ":": "colon",
@@ -13,8 +20,6 @@ _ADDRESS_SIGNS = {
     "://": "colon slash slash",
 }  # fmt: skip
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_FROM_SUPERSCRIPT = str.maketrans(_SUPERSCRIPTS + "⁻", "0123456789-")
 _OPERAND = r"(?:\d[\d.,]*|(?<![^\W_])[A-Za-z](?![^\W_]))"
 _RELATIONS = {
     ">": "is greater than", "<": "is less than", "≥": "is greater than or equal to",
@@ -29,7 +34,7 @@ def _read_address(match: re.Match[str]) -> str:
 
 
 def _read_power(match: re.Match[str]) -> str:
-    exponent = (match[1] or match[2]).translate(_FROM_SUPERSCRIPT).replace("−", "-").strip("()")
+    exponent = (match[1] or match[2]).translate(FROM_SUPERSCRIPT).replace("−", "-").strip("()")
     if exponent in ("2", "3"):
         return " squared" if exponent == "2" else " cubed"
     if exponent.startswith("-"):
@@ -38,19 +43,16 @@ def _read_power(match: re.Match[str]) -> str:
 
 
 WEB_RULES: tuple[Rule, ...] = (
-    rule("e-mail address", EMAIL, _read_address, {"john.doe@example.com": "john dot doe at example dot com"}, "@"),
-    rule(
-        "web address",
-        URL,
+    *address_rules(
         _read_address,
+        {"john.doe@example.com": "john dot doe at example dot com"},
         {
             "www.bbc.co.uk": "www dot bbc dot co dot uk",
             "https://news.site.org/world": "news dot site dot org slash world",
         },
-        ".",
+        {"/path/to": "slash path slash to"},
+        {"open setup.py": "open setup dot py"},
     ),
-    rule("file path", f"{UNIX_PATH}|{WINDOWS_PATH}", _read_address, {"/path/to": "slash path slash to"}, "/\\"),
-    rule("file name", FILE_NAME, _read_address, {"open setup.py": "open setup dot py"}, "."),
     rule("account", r"(?<![\w.])@(?=[A-Za-z_])", "at ", {"@nasa": "at nasa"}, "@"),
     rule(
         "hashtag",
@@ -61,13 +63,7 @@ WEB_RULES: tuple[Rule, ...] = (
     ),
     rule("sharp", r"(?<![\w])([A-G])[#♯](?!\w)", r"\1 sharp", {"C#": "C sharp"}, "#♯"),
     rule("plus plus", r"(?<![\w])([A-Z])\+\+(?!\w)", r"\1 plus plus", {"C++": "C plus plus"}, "+"),
-    rule(
-        "letters joined by an ampersand",
-        r"(?<![\w&])([A-Z]{1,3})&([A-Z]{1,3})(?![\w&])",
-        lambda match: f"{' '.join(match[1])} and {' '.join(match[2])}",
-        {"AT&T": "A T and T", "R&D": "R and D"},
-        "&",
-    ),
+    letters_with_ampersand(),
 )
 
 COMPARISON_RULES: tuple[Rule, ...] = (
@@ -98,10 +94,10 @@ MATH_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "power",
-        rf"(?<=[\w)])(?:\^(?=[\w(−-])(\(?[-−]?\w{{1,4}}\)?)|([⁻]?[{_SUPERSCRIPTS}]{{1,4}}))",
+        rf"(?<=[\w)])(?:\^(?=[\w(−-])(\(?[-−]?\w{{1,4}}\)?)|([⁻]?[{SUPERSCRIPTS}]{{1,4}}))",
         _read_power,
         {"10^6": "ten to the sixth", "x²": "x squared", "2³": "two cubed"},
-        f"^{_SUPERSCRIPTS}",
+        f"^{SUPERSCRIPTS}",
     ),
     rule("root", r"√ ?(?=[\w(])", "the square root of ", {"√2": "the square root of two"}, "√"),
     rule("plus after a number", r"(?<=\d)\+(?![\w+])", " plus", {"50+": "fifty plus"}, "+"),

@@ -10,7 +10,6 @@ import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel
 from myxtts.text.letter_tagger import LetterTagger
-from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import (
     AFFRICATES,
     HAMZA,
@@ -24,7 +23,7 @@ from myxtts.text.persian_letters import (
     add_ezafe,
     read_line,
 )
-from myxtts.text.persian_numbers import is_inside_number
+from myxtts.text.persian_numbers import ZWNJ, is_inside_number
 
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
 _CLITIC = re.compile(rf"{ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")

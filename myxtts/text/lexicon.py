@@ -11,7 +11,7 @@ from pathlib import Path
 
 from myxtts.errors import TextError
 from myxtts.runtime.untrusted_files import read_regular_file
-from myxtts.text.persian import unify_letters
+from myxtts.text.persian_letters import unify_letters
 
 LARGEST_BYTES = 64 << 20
 """Of a lexicon file: CMUdict with all its variants has 4 MB."""

@@ -1,7 +1,10 @@
 """Written text as words that can be read aloud, without digits, signs and invisible characters.
 
-English and Persian have rules of their own (`english.py`, `persian.py`); other languages get their numbers from num2words if it
+English and Persian have rules of their own, listed here in their order; other languages get their numbers from num2words if it
 supports them. What no rule can read stays in the text, so that the tokenizer counts it. No text raises an error.
+
+In Persian the marks ، ؛ ؟ stay, because they become pauses, and so does a zero-width non-joiner inside a word. Words that the
+rules write, and words before a number that names something, have their ezafe marked.
 """
 
 # ruff: noqa: SIM905 - word lists read best as words
@@ -13,13 +16,63 @@ import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
 
+from myxtts.text import (
+    english_abbreviations,
+    english_dates,
+    english_quantities,
+    english_signs,
+    persian_dates,
+    persian_quantities,
+    persian_signs,
+    persian_words,
+)
 from myxtts.text.cleanup import base_language, clean_text
-from myxtts.text.english import normalize_english
-from myxtts.text.persian import normalize_persian
-from myxtts.text.rules import Rule
+from myxtts.text.persian_letters import ZWNJ, unify_letters
+from myxtts.text.rules import Rule, apply_rules
 
 NORMALIZER_VERSION = 5
 """Increase it whenever the result for any text changes; caches made with another version are stale."""
+
+ENGLISH_RULES: tuple[Rule, ...] = (
+    *english_signs.WEB_RULES,
+    *english_signs.COMPARISON_RULES,
+    *english_abbreviations.NUMBERED_RULES,
+    *english_dates.RULES,
+    *english_signs.CODE_RULES,
+    *english_quantities.RULES,
+    *english_dates.YEAR_RULES,
+    *english_signs.MATH_RULES,
+    *english_quantities.PLAIN_NUMBERS,
+    *english_abbreviations.ROMAN_RULES,
+    *english_abbreviations.RULES,
+    *english_signs.SIGN_RULES,
+)
+PERSIAN_RULES: tuple[Rule, ...] = (
+    *persian_signs.WEB_RULES,
+    *persian_words.JOINT_RULES,
+    *persian_words.RULES,
+    *persian_dates.RULES,
+    *persian_signs.EARLY_RULES,
+    *persian_signs.CODE_RULES,
+    *persian_quantities.RULES,
+    *persian_signs.MATH_RULES,
+    *persian_quantities.PLAIN_NUMBERS,
+    *persian_signs.SIGN_RULES,
+)
+"""From the most specific to the plainest; digits are words after `PLAIN_NUMBERS`."""
+
+_SPACES = re.compile(" {2,}")
+_SPACE_BEFORE_MARK = {
+    "en": re.compile(r" +(?=[,.;:!?](?: |$))"),
+    "fa": re.compile(r" +(?=[،؛؟.,;:!)»](?: |$|[)»]))"),
+}
+_TA_MARBUTA_AS_T = re.compile(r"وة(?![^\W\d_])")
+"""As in زكوة and صلوة, which are زکات and صلات today."""
+_PERSIAN_SIGNS = str.maketrans(
+    dict(zip("۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩", "0123456789" * 2, strict=True))
+    | {"٫": ".", "٬": ",", "٪": "%", "−": "-", "–": "-"}
+)
+_ZWNJ_RUN = re.compile(f"{ZWNJ}{{2,}}")
 
 _NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")
 _LONGEST_NUMBER = 15
@@ -56,6 +109,23 @@ def _in_words(cleaned: str, language: str, report: Callable[[Rule, str], None] |
     if base in _PERCENT:
         cleaned = _PERCENT_SIGN.sub(f" {_PERCENT[base]}", cleaned)
     return _read_numbers(cleaned, language)
+
+
+def normalize_english(text: str, report: Callable[[Rule, str], None] | None = None) -> str:
+    """The words of a cleaned English text. `report` receives each rule that changed it."""
+    if not text.isascii():
+        text = "".join(str(int(c)) if not c.isascii() and c.isdecimal() else c for c in text)
+    return _tidied(apply_rules(text, ENGLISH_RULES, report), "en")
+
+
+def normalize_persian(text: str, report: Callable[[Rule, str], None] | None = None) -> str:
+    """The words of a cleaned Persian text. `report` receives each rule that changed it."""
+    text = unify_letters(_TA_MARBUTA_AS_T.sub("ات", text)).replace("للّه", "لله").translate(_PERSIAN_SIGNS)
+    return _tidied(apply_rules(_ZWNJ_RUN.sub(ZWNJ, text).strip(ZWNJ), PERSIAN_RULES, report), "fa")
+
+
+def _tidied(text: str, language: str) -> str:
+    return _SPACE_BEFORE_MARK[language].sub("", _SPACES.sub(" ", text)).strip()
 
 
 def reads_numbers(language: str) -> bool:

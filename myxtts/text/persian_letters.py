@@ -1,4 +1,4 @@
-"""Persian text as the letter tagger sees it: letters with their diacritics apart, words, and phonemes in one symbol each."""
+"""Persian letters: one form of each, and text as the letter tagger sees it, with diacritics apart and words marked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.text.persian import ZWNJ, unify_letters
+from myxtts.text.persian_numbers import ZWNJ
 
+_VARIANTS = str.maketrans(
+    {
+        "ي": "ی", "ى": "ی", "ې": "ی", "ے": "ی", "ۍ": "ی", "ك": "ک", "ڪ": "ک", "ڬ": "ک", "ګ": "گ",
+        "ہ": "ه", "ھ": "ه", "ە": "ه", "ۂ": "هٔ", "ة": "ه", "ۀ": "هٔ", "ٱ": "ا", "إ": "ا",
+        "ۇ": "و", "ۆ": "و", "ۋ": "و", "ڤ": "و", "ـ": None, "ٰ": None, "¬": ZWNJ,
+    }
+)  # fmt: skip
 LETTERS = "ءآأؤئابتثجحخدذرزسشصضطظعغفقلمنهوپچژکگی"
 PAUSE = "،"
 BOUNDARY = " "
@@ -21,6 +28,11 @@ AFFRICATES = {"ʧ": "tʃ", "ʤ": "dʒ"}
 VOWELS = "æɑeoiu"
 WORD_PATTERN = rf"[{LETTERS}{MARKS}{ZWNJ}]+"
 _WORD = re.compile(WORD_PATTERN)
+
+
+def unify_letters(text: str) -> str:
+    """Arabic and Persian variants of a letter as one letter."""
+    return text.translate(_VARIANTS).replace("یٔ", "ئ")
 
 
 class Word(NamedTuple):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import LONGEST_NUMBER, ZWNJ, digits_in_words, group_in_words
-from myxtts.text.rules import DIGITS, EMAIL, FILE_NAME, UNIX_PATH, URL, WINDOWS_PATH, Rule, read_address, rule
+from myxtts.text.rules import DIGITS, Rule, rule
+from myxtts.text.shared_rules import (
+    FROM_SUPERSCRIPT,
+    SUPERSCRIPTS,
+    address_rules,
+    letters_with_ampersand,
+    read_address,
+)
 
 _ADDRESS_SIGNS = {
     ".": "دات", "/": "اسلش", "@": f"اَت{ZWNJ}ساین", "-": f"خط{ZWNJ}تیره", "_": "آندرلاین", "\\": f"بک{ZWNJ}اسلش",
@@ -17,8 +24,6 @@ _SCHEMES = {
     "http": f"اچ{ZWNJ}تی{ZWNJ}تی{ZWNJ}پی",
     "ftp": f"اف{ZWNJ}تی{ZWNJ}پی",
 }
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
-_FROM_SUPERSCRIPT = str.maketrans(_SUPERSCRIPTS, "0123456789-")
 _RELATIONS = {
     ">": f"بزرگ{ZWNJ}تر از", "<": f"کوچک{ZWNJ}تر از", "≥": f"بزرگ{ZWNJ}تر یا مساوی", "≤": f"کوچک{ZWNJ}تر یا مساوی",
     "≠": "نامساوی با", "≈": "تقریباً برابر با",
@@ -33,10 +38,13 @@ def _read_address(match: re.Match[str]) -> str:
 
 
 WEB_RULES: tuple[Rule, ...] = (
-    rule("e-mail address", EMAIL, _read_address, {"info@example.com": "info اَت‌ساین example دات com"}, "@"),
-    rule("web address", URL, _read_address, {"www.example.ir": "www دات example دات ir"}, "."),
-    rule("file path", f"{UNIX_PATH}|{WINDOWS_PATH}", _read_address, {"C:\\Temp": "C دونقطه بک‌اسلش Temp"}, "/\\"),
-    rule("file name", FILE_NAME, _read_address, {"report.pdf": "report دات pdf"}, "."),
+    *address_rules(
+        _read_address,
+        {"info@example.com": "info اَت‌ساین example دات com"},
+        {"www.example.ir": "www دات example دات ir"},
+        {"C:\\Temp": "C دونقطه بک‌اسلش Temp"},
+        {"report.pdf": "report دات pdf"},
+    ),
     rule(
         "hashtag",
         r"(?<![\w&])#([^\W\d]\w*)",
@@ -54,13 +62,7 @@ WEB_RULES: tuple[Rule, ...] = (
         "@",
     ),
     rule("at sign", r" ?@ ?", f" اَت{ZWNJ}ساین ", {"علی @ خانه": "علی اَت‌ساین خانه"}, "@"),
-    rule(
-        "letters joined by an ampersand",
-        r"(?<![\w&])([A-Z]{1,3})&([A-Z]{1,3})(?![\w&])",
-        lambda match: f"{' '.join(match[1])} and {' '.join(match[2])}",
-        {"AT&T": "A T and T"},
-        "&",
-    ),
+    letters_with_ampersand(),
     rule("ampersand", r" ?& ?", " و ", {"نان & پنیر": "نان و پنیر"}, "&"),
 )
 
@@ -80,10 +82,10 @@ MATH_RULES: tuple[Rule, ...] = (
     rule("sum", r"(?<=[\dA-Za-z)²³]) ?\+ ?(?=[\d(A-Za-z√])", f" به{ZWNJ}علاوهٔ ", {"۵+۳": "پنج به‌علاوهٔ سه"}, "+"),
     rule(
         "power",
-        rf"(?<=[\d)A-Za-z])(?:\^ ?([-−]?\w{{1,4}})|([{_SUPERSCRIPTS}]{{1,4}}))",
-        lambda match: f" به توان {(match[1] or match[2].translate(_FROM_SUPERSCRIPT)).replace('-', 'منفی ')}",
+        rf"(?<=[\d)A-Za-z])(?:\^ ?([-−]?\w{{1,4}})|([{SUPERSCRIPTS}⁻]{{1,4}}))",
+        lambda match: f" به توان {(match[1] or match[2].translate(FROM_SUPERSCRIPT)).replace('-', 'منفی ')}",
         {"۱۰^۶": "ده به توان شش", "۲³": "دو به توان سه"},
-        f"^{_SUPERSCRIPTS}",
+        f"^{SUPERSCRIPTS}",
     ),
     rule("root", r"√ ?(?=[\w(])", "رادیکال ", {"√۱۶": "رادیکال شانزده"}, "√"),
     rule(

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words
-from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.shared_rules import roman_value
 
 _HONORIFICS = {
     "ع": f"علیه{ZWNJ}السلام", "ص": f"صلی{ZWNJ}الله علیه و آله", "س": f"سلام{ZWNJ}الله علیها",
@@ -21,7 +22,8 @@ _ERAS = {
     "ب.م": "بعد از میلاد", "ق.ظ": "قبل از ظهر", "ب.ظ": "بعد از ظهر", "ق.ه": "قبل از هجرت", "ه.ل": "هجری قمری",
 }  # fmt: skip
 _DOTTED = {
-    "ج.ا.ا": "جمهوری اسلامی ایران", "ج.ا": "جمهوری اسلامی", "ق.م.ا": "قانون مجازات اسلامی", "ق.آ.د.م": "قانون آیین دادرسی مدنی", "ص.پ": "صندوق پستی", "ر.ک": "رجوع کنید به",
+    "ج.ا.ا": "جمهوری اسلامی ایران", "ج.ا": "جمهوری اسلامی", "ق.م.ا": "قانون مجازات اسلامی",
+    "ق.آ.د.م": "قانون آیین دادرسی مدنی", "ص.پ": "صندوق پستی", "ر.ک": "رجوع کنید به",
     "ن.ک": "نگاه کنید به", "رک": "رجوع کنید به", "نک": "نگاه کنید به",
 }  # fmt: skip
 _BEFORE_NUMBERS = {

@@ -16,8 +16,8 @@ from myxtts.text import phonemes as espeak
 from myxtts.text.context_models import Reading
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
-from myxtts.text.persian import ZWNJ
 from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line
+from myxtts.text.persian_numbers import ZWNJ
 from myxtts.training.g2p_alignment import Aligner
 from myxtts.training.g2p_persian_sources import GoldSentence
 

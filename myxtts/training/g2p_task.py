@@ -1,7 +1,7 @@
 """The training of a letter tagger as a `loop.Task`, and `train_tagger`, which runs it.
 
-The texts of an epoch are a function of (seed, epoch) and of the words that were misread before it. A checkpoint holds these,
-so a run that was killed continues as if it had not been.
+The texts of an epoch are a function of (seed, epoch) and of the words that were misread before it. A checkpoint holds those
+words, so a run that was killed continues as if it had not been.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FixedTexts:
         return np.zeros(0, np.int32)
 
 
-@dataclass
+@dataclass(repr=False)
 class TaggerTask:
     """One tagger in training."""
 
@@ -105,7 +105,6 @@ class TaggerTask:
         self._is_decayed = decay_mask(self.state)
         self._rule = UpdateRule(_BETAS, _CLIP_NORM, self.settings.weight_decay, self.settings.ema_decay)
         self._steps: dict[str, Any] = {}
-        self._validation_steps: dict[int, Any] = {}
         first = self._draw(0)
         self.steps_per_epoch = len(first)
         self.total_steps = max(1, int(self.settings.epochs * len(first)))
@@ -180,12 +179,18 @@ class TaggerTask:
 
     def warm_up(self) -> None:
         """Trace the step of every length that the first epoch has, on a batch without texts, which changes nothing."""
-        for length in sorted({length for length, _ in self._batches}):
-            batch = self._padded(length, [])
-            function, name = self._step_of(batch), _step_name(batch)
-            function(batch, tf.constant(0, tf.int32), tf.constant(0.0)).numpy()
-            self.watch.add(name, function)
-            self.watch.expect(name, batch)
+        logger = tf.get_logger()
+        level = logger.level
+        logger.setLevel("ERROR")  # TensorFlow warns of retracing when five functions have the same body
+        try:
+            for length in sorted({length for length, _ in self._batches}):
+                batch = self._padded(length, [])
+                function, name = self._step_of(batch), _step_name(batch)
+                function(batch, tf.constant(0, tf.int32), tf.constant(0.0)).numpy()
+                self.watch.add(name, function)
+                self.watch.expect(name, batch)
+        finally:
+            logger.setLevel(level)
         self.watch.warmed_up()
 
     def describe(self, batches: Sequence[LetterBatch]) -> StepFacts:
@@ -214,11 +219,8 @@ class TaggerTask:
         with self.state.with_ema_weights():
             for number, (length, members) in enumerate(plan):
                 batch = self._padded(length, members)
-                step = self._validation_steps.setdefault(
-                    length, tf.function(lambda each: tf.stack(self._losses(each, None)), autograph=False)
-                )
                 count = int(np.sum(batch.tags.numpy() >= 0))
-                sums += step(batch).numpy() * count
+                sums += tf.stack(self._losses(batch, None)).numpy() * count  # eagerly: a few batches per epoch
                 labels += count
                 on_batch(number + 1)
         losses = (sums / max(labels, 1)).tolist()

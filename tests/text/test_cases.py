@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.text.cases import Case, fold_reading, is_right, read_cases, score_cases
+from benchmarks.text_cases import Case, fold_reading, is_right, read_cases, score_cases
 
 FOLDER = Path(__file__).parent / "cases"
 

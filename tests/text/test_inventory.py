@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from myxtts.text import phonemes
+from myxtts.text import g2p, phonemes
 from myxtts.text.g2p import _FROM_ESPEAK, INVENTORY, from_espeak
 
 
@@ -24,6 +24,39 @@ def test_persian_qaf_is_one_symbol_without_a_tone():
 
 def test_english_length_flaps_and_syllabic_consonants_are_folded():
     assert from_espeak("wˈɔːɾɚ bˈʌʔn̩, bˈɜːd", "en") == "wˈɔtɚ bˈʌtən, bˈɝd"
+
+
+PERSIAN_SOUNDS = set("pbtdkɡqʔfvszʃʒxhmnlrjæɑeoiuˈ")
+ENGLISH_SOUNDS = set("pbtdkɡfvθðszʃʒhmnŋlɹjwiɪeɛæaɑɔoʊuʌəɚɝˈˌ")
+
+
+def test_the_sounds_of_both_languages_make_up_the_inventory():
+    assert PERSIAN_SOUNDS | ENGLISH_SOUNDS == INVENTORY
+
+
+def words_of(language: str, count: int) -> list[str]:
+    """Words of a lexicon, spread evenly."""
+    model = g2p.english_model() if language == "en" else g2p.persian_model()
+    words = [word for word in model.lexicon if word.replace("\u200c", "").isalpha()]
+    return words[:: max(1, len(words) // count)]
+
+
+@pytest.mark.parametrize(
+    ("language", "foreign", "sounds"), [("fa", "en", PERSIAN_SOUNDS), ("en", "fa", ENGLISH_SOUNDS)]
+)
+def test_words_of_the_other_language_have_the_sounds_of_the_text(language, foreign, sounds):
+    words = words_of(foreign, 1500)
+    (spoken,) = g2p.phonemize([" ".join(words)], language)
+    assert len(spoken.split()) == len(words)
+    assert set(spoken) <= sounds | {" "}
+
+
+@pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_every_symbol_of_espeak_maps_to_the_inventory(language):
+    spoken = phonemes.phonemize(words_of(language, 4000), language)
+    unmapped = {symbol for each in spoken for symbol in from_espeak(each, language)} - INVENTORY - set(" ,.")
+    assert not unmapped
 
 
 @pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")

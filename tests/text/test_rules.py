@@ -2,11 +2,8 @@
 
 import pytest
 
-from myxtts.text.english import RULES as ENGLISH_RULES
-from myxtts.text.english import normalize_english
-from myxtts.text.normalize import clean_text
-from myxtts.text.persian import RULES as PERSIAN_RULES
-from myxtts.text.persian import normalize_persian
+from myxtts.text.cleanup import clean_text
+from myxtts.text.normalize import ENGLISH_RULES, PERSIAN_RULES, normalize_english, normalize_persian
 from myxtts.text.rules import apply_rules, rule
 
 EXAMPLES = [

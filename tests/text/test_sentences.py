@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.text_cases import misplaced_sentences
 from myxtts.errors import TextError
-from myxtts.text.cases import misplaced_sentences
 from myxtts.text.sentences import TextPiece, cut_first_clause, split_sentences
 
 
