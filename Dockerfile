@@ -2,15 +2,12 @@
 FROM python:3.13-slim AS build
 COPY pyproject.toml README.md LICENSE /source/
 COPY myxtts /source/myxtts
-# Debug symbols, tests and headers are a fifth of what pip installs.
-RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/* \
-    && python -m venv /opt/myxtts \
+# Tests, headers and sources for compilers are a tenth of what pip installs.
+RUN python -m venv /opt/myxtts \
     && /opt/myxtts/bin/pip install --no-cache-dir --no-compile "/source[serve]" \
     && /opt/myxtts/bin/pip uninstall --yes pip \
     && find /opt/myxtts -type d \( -name tests -o -name test -o -name __pycache__ -o -name include \) -prune -exec rm -r {} + \
-    && find /opt/myxtts -type f \( -name "*.pyx" -o -name "*.pxd" -o -name "*.pyi" -o -name "*.lib" -o -name "*.a" \) -delete \
-    && find /opt/myxtts/lib -path "*/av/*" -name "*.so" -exec strip --strip-unneeded {} + \
-    && find /opt/myxtts/lib -name "marisa_trie*.so" -exec strip --strip-unneeded {} +
+    && find /opt/myxtts -type f \( -name "*.pyx" -o -name "*.pxd" -o -name "*.pyi" -o -name "*.lib" -o -name "*.a" \) -delete
 
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 speaker && install --directory --owner speaker /data

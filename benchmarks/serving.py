@@ -45,7 +45,7 @@ TEXT = (
 PARTS = ("first", "throughput", "hostile")
 CLIENTS = 8
 FIRST_CHUNKS = 5
-START_SECONDS = 60
+START_SECONDS = 600
 ANSWER_SECONDS = 120
 SETTLED_FRACTION = 0.2
 """Of the hostile requests, after which memory is compared: caches and thread stacks are filled by then."""

@@ -164,6 +164,14 @@ def test_clone_from_a_file_and_from_the_microphone(open_page, tmp_path):
     page.wait_for_selector("#clone-list >> text=Ruth", state="detached")
 
 
+def test_a_clone_says_a_text_that_its_voice_can_read(open_page, tmp_path):
+    """The page is in Persian, the voice has English letters only."""
+    page = open_page("clone", language="fa")
+    expect(page.locator("#clone-text")).to_have_value(re.compile("^Hello"), timeout=PATIENCE_MILLISECONDS)
+    page.set_input_files("#clone-file", write_recording(tmp_path / "reference.wav", seconds=3.0))
+    page.wait_for_selector("#clone-similarity:not([hidden])")
+
+
 def test_record_with_the_keyboard_alone(open_page, workspace):
     page = open_page("record")
     page.fill("#record-name", "mine")
@@ -198,6 +206,7 @@ def test_train_shows_runs_of_a_terminal_and_starts_and_stops_its_own(open_page, 
     page.click("text=checkpointsmain")
     page.wait_for_selector(".verdict.good")
     page.wait_for_selector(".chart polyline")
+    assert not page.locator("#train-detail >> text=Stop").is_visible()  # the run has finished
     assert page.locator(".sample audio").count() == 2  # the newest step, and an older one to compare with
     page.click("#train-new")
     page.wait_for_selector("#train-corpus option", state="attached")

@@ -1,5 +1,5 @@
 // Clone: a reference is dropped or recorded, heard next to the original, measured, and saved as a speaker.
-import { $, action, fillSelect, h, icon, loadVoices, notify, percent, report, request, sendJson, t, upload, voiceOf } from "./ui.js";
+import { $, action, currentLanguage, fillSelect, h, icon, loadVoices, notify, percent, report, request, sendJson, t, upload, voiceOf } from "./ui.js";
 import { Microphone } from "./audio.js";
 
 let microphone, clone = null, isRecording = false, textIsOwn = false;
@@ -19,6 +19,7 @@ export function setUp() {
     event.target.value = "";
     if (file) take(file).catch(report);
   });
+  $("clone-voice").addEventListener("change", proposeText);
   action($("clone-record"), "click", toggleRecording);
   $("clone-text").addEventListener("input", () => { textIsOwn = true; });
   action($("clone-speak"), "click", speak);
@@ -33,7 +34,14 @@ export function hide() {
   if (microphone.stream) microphone.close();
   for (const id of ["clone-original", "clone-audio"]) $(id).pause();
 }
-export function translate() { if (!textIsOwn) $("clone-text").value = t("cloneText"); showRecording(); }
+export function translate() { proposeText(); showRecording(); }
+
+// The text in the language of the page if the voice has it; otherwise in one that it has.
+function proposeText() {
+  const languages = voiceOf($("clone-voice").value)?.languages ?? [];
+  const has = (code) => languages.some((each) => each.split("-")[0] === code);
+  if (!textIsOwn) $("clone-text").value = t("cloneText", {}, [currentLanguage(), "en", "fa"].find(has));
+}
 
 async function fill() {
   const voices = await loadVoices();
@@ -41,7 +49,7 @@ async function fill() {
   $("clone-impossible").hidden = able.length > 0;
   $("clone-work").hidden = !able.length;
   fillSelect($("clone-voice"), able.map((voice) => [voice.id, voice.id]));
-  if (!textIsOwn) $("clone-text").value = t("cloneText");
+  proposeText();
   const saved = voices.flatMap((voice) => voice.cloned.map((name) => ({ name, voice: voice.id })));
   $("clone-speakers").hidden = !saved.length;
   $("clone-list").replaceChildren(...saved.map(({ name, voice }) => h("li", {},

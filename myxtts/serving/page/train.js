@@ -95,7 +95,7 @@ function renderDetail() {
   const { figures, shares } = detail;
   view.title.textContent = shortName(detail.name);
   view.state.replaceChildren(badge(detail.state), detail.corpus ? ` ${detail.corpus === "bundled" ? t("bundledCorpus") : detail.corpus}` : "", detail.is_from_terminal ? ` ${t("terminalRun")}` : "");
-  const isActive = detail.is_running && detail.state !== "stopping";
+  const isActive = detail.is_running && !["stopping", "finished", "failed"].includes(detail.state);
   view.pause.hidden = view.stop.hidden = !isActive;
   view.resume.hidden = !detail.can_resume;
   view.hint.hidden = !isActive;

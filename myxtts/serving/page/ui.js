@@ -39,8 +39,8 @@ export function setLanguage(code) {
   remember("language", code);
 }
 
-export function t(key, values = {}) {
-  const text = STRINGS[language][key] ?? STRINGS.en[key] ?? key;
+export function t(key, values = {}, code = language) {
+  const text = STRINGS[code][key] ?? STRINGS.en[key] ?? key;
   return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
