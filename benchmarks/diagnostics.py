@@ -71,6 +71,7 @@ def main() -> int:
     parser.add_argument("--real", type=Path, metavar="FOLDER", help="a folder with the scripts of real/expected.yaml")
     parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup, and then by the scripts as well
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
     chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
     results = [run_and_print(CASES / name, truth) for name, truth in chosen.items()]
