@@ -94,7 +94,9 @@ def explain_traces(recording: Recording) -> list[TracedCode]:
                 argument_names=record.argument_names,
             )  # fmt: skip
         _count(code, record, calls)
-        _explain(code, record, calls, seen.setdefault(key, set()))
+        # Keras makes the train and test functions of every model from the same code: only one line again is a loop.
+        made = () if record.is_user else (record.creation, record.is_evaluation)
+        _explain(code, record, calls, seen.setdefault((*key, *made), set()))
     return sorted(codes.values(), key=lambda code: -(code.trace_seconds + code.compile_seconds))
 
 
