@@ -1,6 +1,7 @@
 """What a loop traces and compiles again: the right issue, argument and line; no finding on closed sets of shapes."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
