@@ -14,7 +14,7 @@ from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording
 from myxtts.diagnostics.observe.source_lines import SourceLocation
-from myxtts.diagnostics.observe.split_steps import StepTable, trace_seconds
+from myxtts.diagnostics.observe.split_steps import StepTable, origin_of, trace_seconds
 from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
 _RARE_FRACTION = 0.15
@@ -94,7 +94,7 @@ def explain_traces(recording: Recording) -> list[TracedCode]:
                 argument_names=record.argument_names,
             )  # fmt: skip
         _count(code, record, calls)
-        _explain(code, record, calls, seen.setdefault(key, set()))
+        _explain(code, record, calls, seen.setdefault(origin_of(record), set()))
     return sorted(codes.values(), key=lambda code: -(code.trace_seconds + code.compile_seconds))
 
 

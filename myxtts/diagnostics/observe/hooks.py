@@ -284,6 +284,7 @@ class Instrumentation:
             record.call_locations.append(location_of(sys._getframe(2)))
             if len(record.traced_signatures) == 1:
                 record.updates_variables = _updates_variables(function)
+                record.is_evaluation = self.data.is_evaluating
 
     # Variables, single operations
 

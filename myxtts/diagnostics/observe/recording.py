@@ -104,6 +104,8 @@ class FunctionRecord:
     is_user: bool = True
     """Its code is the user's, not a framework's."""
     updates_variables: bool = False
+    is_evaluation: bool = False
+    """Keras evaluates or predicts with it."""
     signatures: list[Signature] = field(default_factory=list)
     call_locations: list[SourceLocation] = field(default_factory=list)
     """Where it was called from, for calls that traced it, in order."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.diagnostics.observe.recording import FunctionCall, Recording
+from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 FEWEST_STEPS = 3
@@ -161,10 +161,18 @@ def first_traces(recording: Recording) -> np.ndarray:
     seen: set[tuple] = set()
     is_first = np.zeros(len(recording.calls), bool)
     for index, call in enumerate(recording.calls):
-        if call.new_traces and _code(recording, call) not in seen:
-            seen.add(_code(recording, call))
+        origin = origin_of(recording.functions[call.function])
+        if call.new_traces and origin not in seen:
+            seen.add(origin)
             is_first[index] = True
     return is_first
+
+
+def origin_of(record: FunctionRecord) -> tuple:
+    """What a function is made of. Keras makes the train and test functions of every model from the same code, so that the line
+    that made them counts as well: only the same line again is a loop."""
+    code = (record.definition.file, record.definition.line, record.name)
+    return code if record.is_user else (*code, record.creation, record.is_evaluation)
 
 
 def _code(recording: Recording, call: FunctionCall) -> tuple:

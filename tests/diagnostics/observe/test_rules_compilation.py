@@ -1,6 +1,7 @@
 """What a loop traces and compiles again: the right issue, argument and line; no finding on closed sets of shapes."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
@@ -161,3 +162,15 @@ def test_step_without_tf_function_is_eager_by_mistake():
     report = observation.report
     assert finding(report, Issue.EAGER_BY_MISTAKE).location.line == line_of(step, "def step")
     assert report.verdict_class == "eager"
+
+
+def test_two_models_that_are_trained_and_validated_are_no_loop():
+    data = np.ones((16, 4)), np.ones((16, 4))
+    with observe() as observation:
+        first = keras.Sequential([keras.layers.Dense(4)])
+        first.compile("sgd", "mse")
+        first.fit(*data, batch_size=8, epochs=4, verbose=0, validation_data=data)
+        second = keras.Sequential([keras.layers.Dense(4)])
+        second.compile("sgd", "mse")
+        second.fit(*data, batch_size=8, epochs=4, verbose=0, validation_data=data)
+    assert "function-in-loop" not in issues_in(observation.report)
