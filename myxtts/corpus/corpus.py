@@ -24,7 +24,7 @@ MISSING_BYTES = -1
 """Size of a recording that is missing."""
 LONGEST_LICENSE_NAME = 200
 """Characters; a text without a declared name is cut here."""
-_DECLARED_LICENSE = re.compile(r"^(?:License|SPDX-License-Identifier): *(\S.*?) *$", re.MULTILINE)
+_DECLARED_LICENSE = re.compile(r"^(?:(?:License|SPDX-License-Identifier): *)+(\S.*?) *$", re.MULTILINE)
 SAME_ID_PREFIX = "validation/"
 """Added to the ids of validation clips in a folder of their own where a training clip has the same id."""
 

@@ -177,18 +177,15 @@ def default_first(languages: Sequence[str]) -> list[int]:
 
 
 def default_speakers(table: ClipTable, clips: np.ndarray) -> dict[str, str]:
-    """Language → the speaker with most training speech in it; narrow recordings count for the part of the band they have."""
-    speakers, languages = table.speaker_numbers[clips], table.language_numbers[clips]
-    bandwidths = np.asarray(table.bandwidths)[clips]
-    half = table.mel.sample_rate / 2
-    widths = np.where(bandwidths > 0, np.minimum(bandwidths / half, 1.0), 1.0)
-    speech = table.frame_counts[clips] * widths
-    found = {}
-    for index, language in enumerate(table.languages):
-        own = languages == index
-        if own.any():
-            found[language] = table.speakers[int(np.bincount(speakers[own], speech[own]).argmax())]
-    return found
+    """Language → the speaker with most training speech in it."""
+    speakers, languages, frames = (
+        column[clips] for column in (table.speaker_numbers, table.language_numbers, table.frame_counts)
+    )
+    return {
+        language: table.speakers[int(np.bincount(speakers[own], frames[own]).argmax())]
+        for language, own in ((each, languages == index) for index, each in enumerate(table.languages))
+        if own.any()
+    }
 
 
 def speaker_vectors(model: XTTS, cache: ClipTable, clips: np.ndarray, reference_frames: int) -> np.ndarray:

@@ -31,6 +31,7 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
         ("", "", ""),
         ("  MIT\n", "", "MIT"),
         ("SPDX-License-Identifier: CC0-1.0\n", "", "CC0-1.0"),
+        ("License: SPDX-License-Identifier: CC0-1.0\n\nmore\n", "", "CC0-1.0"),
         ("MIT License\n\nPermission is hereby granted ...", "", "MIT License"),
         (PACKAGE, "`en`: Allison Smith, CC-BY-SA-3.0", "CC-BY-SA-3.0"),
         (PACKAGE, "`ru`: Maxim, CC-BY-3.0.", "CC-BY-3.0"),
@@ -157,16 +158,14 @@ def test_texts_of_the_source_of_a_run_count_as_trained_on(corpus, finished, tmp_
     assert any(split.was_trained_on(f"number {number} is new") for number in range(12))
 
 
-def test_a_language_is_spoken_by_who_speaks_it_most_and_not_on_the_telephone():
+def test_a_language_is_spoken_by_who_speaks_it_most_and_english_is_the_first():
     table = SimpleNamespace(
         speakers=("ann", "ben", "cem"),
         languages=("de", "en"),
         speaker_numbers=np.array([0, 1, 1, 2]),
         language_numbers=np.array([0, 0, 0, 1]),
-        bandwidths=np.array([12000.0, 4000.0, 4000.0, 0.0]),
-        frame_counts=np.array([100, 100, 100, 50]),
-        mel=SimpleNamespace(sample_rate=24000),
+        frame_counts=np.array([150, 100, 100, 50]),
     )
-    assert default_speakers(table, np.arange(4)) == {"de": "ann", "en": "cem"}
-    assert default_speakers(table, np.array([1, 2])) == {"de": "ben"}
+    assert default_speakers(table, np.arange(4)) == {"de": "ben", "en": "cem"}
+    assert default_speakers(table, np.array([0, 2])) == {"de": "ann"}
     assert default_first(["de", "en-us", "fa"]) == [1, 0, 2]
