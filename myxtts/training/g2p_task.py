@@ -195,7 +195,9 @@ class TaggerTask:
 
     def describe(self, batches: Sequence[LetterBatch]) -> StepFacts:
         """What the log records; steps are compared by the length of their texts."""
-        return StepFacts([], int(np.prod(batches[0].rows.shape)), group=LENGTHS.index(batches[0].rows.shape[1]))
+        size, length = batches[0].rows.shape
+        no_clips = tf.constant([-1])  # texts have no ids that a message about a skipped step could name
+        return StepFacts([no_clips], size * length, group=LENGTHS.index(length))
 
     def check_retracing(self, batches: Sequence[LetterBatch]) -> None:
         """Report what the last step traced again."""

@@ -1,5 +1,7 @@
 """Training of the letter tagger."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -98,6 +100,16 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
     resumed = train_tagger(data_of(settings), run_of(tmp_path / "parts", settings))
     for name, weight in whole.weights.items():
         np.testing.assert_allclose(resumed.weights[name], weight, atol=1e-6, err_msg=name)
+
+
+def test_a_step_that_is_not_finite_changes_nothing(tmp_path):
+    settings = TaggerSettings(channels=8, dilations=(1,), epochs=2, letters_per_batch=256)
+    data = data_of(settings)
+    broken = dataclasses.replace(labeled("ab" * 30), weight=float("nan"))
+    data = dataclasses.replace(data, texts=FixedTexts([*data.held_out, broken]))
+    tagger = train_tagger(data, run_of(tmp_path, settings))
+    assert load_checkpoint(newest_checkpoint(tmp_path)).progress["skipped_steps"] == 2
+    assert all(np.isfinite(weight).all() for weight in tagger.weights.values())
 
 
 def test_a_run_with_other_settings_is_not_resumed(tmp_path):
