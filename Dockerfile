@@ -2,7 +2,7 @@
 FROM python:3.13-slim AS build
 COPY pyproject.toml README.md LICENSE /source/
 COPY myxtts /source/myxtts
-# Tests, headers and sources for compilers are a tenth of what pip installs.
+# pip, tests, headers and sources for compilers are a sixth of what is installed.
 RUN python -m venv /opt/myxtts \
     && /opt/myxtts/bin/pip install --no-cache-dir --no-compile "/source[serve]" \
     && /opt/myxtts/bin/pip uninstall --yes pip \

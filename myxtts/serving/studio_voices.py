@@ -40,7 +40,7 @@ MOST_CLONES = 8
 """References that are remembered until they are saved."""
 CLONE_PREFIX = "clone:"
 LEXICON_HEADER = (
-    "# Pronunciations saved in the studio: word<TAB>phonemes (IPA). `myxtts train --lexicon` reads this file too.\n"
+    "# Pronunciations saved in the studio: word<TAB>phonemes (IPA). `data.lexicon` of a training takes this file.\n"
 )
 _SPOKEN_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|['’\u200c\u0300-\u036f])*")
 """A word as a lexicon looks it up: `twenty-five` is two."""

@@ -81,6 +81,15 @@ def test_mp3_is_nothing_but_frames_of_one_bit_rate(rate):
     assert not any(name in content[:200] for name in (b"Xing", b"Info", b"ID3", b"LAME"))
 
 
+@pytest.mark.parametrize("size", [37, 576, 4001])
+def test_mp3_is_the_same_stream_whatever_the_size_of_its_pieces(size):
+    encoder = Encoder("mp3", RATE)
+    content = (
+        b"".join(encoder.add(TONE[start : start + size]) for start in range(0, len(TONE), size)) + encoder.finish()
+    )
+    assert content == encode("mp3")
+
+
 def test_mp3_answers_can_be_concatenated():
     """Two tones, then the first again: each is heard where it was put, by two decoders."""
     high = np.sin(2 * np.pi * 880 * np.arange(RATE) / RATE).astype(np.float32) / 2

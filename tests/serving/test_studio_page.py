@@ -206,7 +206,7 @@ def test_train_shows_runs_of_a_terminal_and_starts_and_stops_its_own(open_page, 
     page.click("text=checkpointsmain")
     page.wait_for_selector(".verdict.good")
     page.wait_for_selector(".chart polyline")
-    assert not page.locator("#train-detail >> text=Stop").is_visible()  # the run has finished
+    assert not page.locator("#train-detail button").get_by_text("Stop").is_visible()  # the run has finished
     assert page.locator(".sample audio").count() == 2  # the newest step, and an older one to compare with
     page.click("#train-new")
     page.wait_for_selector("#train-corpus option", state="attached")

@@ -1,5 +1,7 @@
 """Names of voices: what a request may ask for."""
 
+import os
+
 import pytest
 
 from myxtts.errors import VoiceError
@@ -51,3 +53,12 @@ def test_the_language_follows_the_script_of_the_text():
     assert guess_language("سلام", ["en", "de"]) is None
     assert guess_language("123", ["en", "fa"]) is None
     assert guess_language("سلام", ["en"]) is None
+
+
+def test_what_a_killed_server_was_writing_is_removed_at_the_next_start(pool, tmp_path):
+    old, new = tmp_path / "speakers" / ".0a1b2c3d.99.0.partial", tmp_path / "speakers" / ".0a1b2c3d.99.1.partial"
+    old.write_text("{")
+    new.write_text("{")  # another server may be writing it
+    os.utime(old, (0, 0))
+    assert pool.load_speakers() == []
+    assert list((tmp_path / "speakers").iterdir()) == [new]
