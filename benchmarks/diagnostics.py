@@ -68,7 +68,7 @@ open(sys.argv[1], "w").write(str(sum(times[: len(times) // 2]) / (len(times) // 
 
 def main() -> int:
     """Run the cases and the overhead; print a table; write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
     parser.add_argument("--skip-overhead", action="store_true")
@@ -224,7 +224,7 @@ def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None
     path.write_text(document[:start] + "\n".join(lines) + "\n" + document[end:], encoding="utf-8")
 
 
-def measure_overhead(pairs: int = 3) -> dict[str, float]:
+def measure_overhead(pairs: int = 3) -> dict[str, Any]:
     """Mean of the faster half of the steps, observed against plain, in interleaved pairs: the median ratio minus one."""
     with tempfile.TemporaryDirectory() as folder:
         script, output = Path(folder) / "steady.py", Path(folder) / "seconds.txt"
