@@ -83,7 +83,7 @@ def main() -> int:
     if arguments.real:
         folder = arguments.real.resolve()
         described = yaml.safe_load((REAL / "expected.yaml").read_text(encoding="utf-8"))["scripts"]
-        write_keras_home(folder / "keras_home")
+        write_keras_home(folder / "home" / ".keras")
         for name, truth in described.items():
             if arguments.cases and Path(name).name not in arguments.cases:
                 continue
@@ -168,8 +168,8 @@ def _environment(truth: dict[str, Any], real: Path | None) -> dict[str, str]:
     if real is None:
         return environment
     path = [str(REAL / "stubs"), *(str(real / name) for name in ("packages", "models")), environment["PYTHONPATH"]]
-    return {**environment, "PYTHONPATH": os.pathsep.join(path), "KERAS_HOME": str(real / "keras_home"),
-            "MPLBACKEND": "Agg", **truth.get("environment", {})}  # fmt: skip
+    return {**environment, "PYTHONPATH": os.pathsep.join(path), "HOME": str(real / "home"),
+            "KERAS_HOME": str(real / "home" / ".keras"), "MPLBACKEND": "Agg", **truth.get("environment", {})}  # fmt: skip
 
 
 def source_lines(script: Path) -> list[tuple[str, int, str]]:
