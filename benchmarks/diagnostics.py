@@ -68,7 +68,7 @@ open(sys.argv[1], "w").write(str(sum(times[: len(times) // 2]) / (len(times) // 
 
 def main() -> int:
     """Run the cases and the overhead; print a table; write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
     parser.add_argument("--skip-overhead", action="store_true")
@@ -83,7 +83,7 @@ def main() -> int:
     if arguments.real:
         folder = arguments.real.resolve()
         described = yaml.safe_load((REAL / "expected.yaml").read_text(encoding="utf-8"))["scripts"]
-        write_keras_home(folder / "keras_home")
+        write_keras_home(folder / "home" / ".keras")
         for name, truth in described.items():
             if arguments.cases and Path(name).name not in arguments.cases:
                 continue
@@ -168,8 +168,8 @@ def _environment(truth: dict[str, Any], real: Path | None) -> dict[str, str]:
     if real is None:
         return environment
     path = [str(REAL / "stubs"), *(str(real / name) for name in ("packages", "models")), environment["PYTHONPATH"]]
-    return {**environment, "PYTHONPATH": os.pathsep.join(path), "KERAS_HOME": str(real / "keras_home"),
-            "MPLBACKEND": "Agg", **truth.get("environment", {})}  # fmt: skip
+    return {**environment, "PYTHONPATH": os.pathsep.join(path), "HOME": str(real / "home"),
+            "KERAS_HOME": str(real / "home" / ".keras"), "MPLBACKEND": "Agg", **truth.get("environment", {})}  # fmt: skip
 
 
 def source_lines(script: Path) -> list[tuple[str, int, str]]:
@@ -224,7 +224,7 @@ def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None
     path.write_text(document[:start] + "\n".join(lines) + "\n" + document[end:], encoding="utf-8")
 
 
-def measure_overhead(pairs: int = 3) -> dict[str, float]:
+def measure_overhead(pairs: int = 3) -> dict[str, Any]:
     """Mean of the faster half of the steps, observed against plain, in interleaved pairs: the median ratio minus one."""
     with tempfile.TemporaryDirectory() as folder:
         script, output = Path(folder) / "steady.py", Path(folder) / "seconds.txt"

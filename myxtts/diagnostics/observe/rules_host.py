@@ -19,8 +19,8 @@ EAGER_OPS_PER_STEP = 20
 STALL_FRACTION = 0.05
 HOST_FRACTION = 0.12
 LEAST_HOST_SECONDS = 1.5e-3
-LEAST_SECONDS_OF_MOST = 0.5e-3
-"""Per step, if Python takes more than half of it."""
+LEAST_HOST_SECONDS_OF_A_LOOP = 0.5e-3
+"""Per step, if it is a tf.function in a loop of the user's own: nothing of it is Keras' Python."""
 
 
 def find_host_syncs(facts: Facts) -> Iterator[Finding]:
@@ -217,7 +217,8 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
         return
     median_host = float(np.median(steps.host[steady]))
     fraction = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
-    least = LEAST_SECONDS_OF_MOST if fraction > 0.5 else LEAST_HOST_SECONDS
+    is_own_loop = steps.kind == "function" and fraction > 0.2
+    least = LEAST_HOST_SECONDS_OF_A_LOOP if is_own_loop else LEAST_HOST_SECONDS
     if fraction < HOST_FRACTION or median_host < least or facts.generator_fraction > 0.5:  # that is waiting for input
         return
     lines = facts.lines_in(steady, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own

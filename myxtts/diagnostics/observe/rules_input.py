@@ -33,8 +33,9 @@ _PYTHON = {
 
 def find_input_problems(facts: Facts) -> Iterator[Finding]:
     """Everything that makes the steps wait for their data."""
-    is_waiting = facts.wait_fraction >= WAIT_FRACTION and facts.wait_per_step >= LEAST_WAIT_SECONDS
-    may_have_cause = facts.wait_fraction >= WAIT_FRACTION_OF_A_CAUSE and facts.wait_per_step >= LEAST_WAIT_SECONDS
+    can_be_long = facts.wait_per_step >= LEAST_WAIT_SECONDS and not _is_starved(facts)
+    is_waiting = facts.wait_fraction >= WAIT_FRACTION and can_be_long
+    may_have_cause = facts.wait_fraction >= WAIT_FRACTION_OF_A_CAUSE and can_be_long
     named: set[str] = set()
     for pipeline in facts.pipelines:
         for finding, label in _causes(facts, pipeline, may_have_cause):
@@ -51,6 +52,17 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
         yield _input_bound(facts)
     else:
         yield from _waiting_for_a_generator(facts)
+
+
+def _is_starved(facts: Facts) -> bool:
+    """Other processes keep the cores busy, and the loader has so little work that it would be ahead without them."""
+    if not facts.is_busy or not facts.pipelines:
+        return False
+    pipeline = facts.pipelines[0]
+    if not pipeline.has_model or not pipeline.is_prefetching or any(stage.python for stage in pipeline.stages):
+        return False
+    rest = facts.steady_mean(facts.steps.seconds) - facts.wait_per_step
+    return pipeline.loader_seconds_per_batch < 0.5 * rest
 
 
 def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
