@@ -371,6 +371,9 @@ class _Worker:
         return len(line)
 
     def close(self) -> None:
+        if hasattr(os, "killpg"):  # with what it has started, such as a recognizer's command
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         for stream in (self._requests, self._results):
             with contextlib.suppress(OSError, ValueError):
@@ -413,3 +416,5 @@ def _put(results: queue.Queue, result: Any, stop: threading.Event) -> None:
     while not stop.is_set():
         with contextlib.suppress(queue.Full):
             return results.put(result, timeout=0.2)
+    with contextlib.suppress(queue.Full):
+        results.put_nowait(result)  # another thread has closed the pool: who waits for results must wait no longer
