@@ -21,6 +21,8 @@ independent estimate by 0.99 (60 dB: 0.96)."""
 REFERENCE_HZ = (300.0, 4000.0)
 """Where every recording of speech is loud, also a telephone's."""
 FEWEST_FRAMES = 4
+CLIPPED_LEVEL, CLIPPED_RUN = 0.985, 3
+"""A recording is clipped where so many samples in a row are at least this loud. Chosen; not measured."""
 NOISE_QUANTILE, SPEECH_QUANTILE = 0.1, 0.8
 BLOCK_SECONDS = 0.02
 
@@ -49,3 +51,12 @@ def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
     level = 10 * np.log10(np.mean(np.square(blocks), axis=1) + 1e-10)
     quiet, loud = np.quantile(level, (NOISE_QUANTILE, SPEECH_QUANTILE))
     return float(loud - quiet)
+
+
+def is_clipped(samples: np.ndarray) -> bool:
+    """Whether several samples in a row are at full scale; single peaks are no distortion."""
+    loud = np.abs(samples) >= CLIPPED_LEVEL
+    run = loud[: len(loud) - CLIPPED_RUN + 1].copy()
+    for offset in range(1, CLIPPED_RUN):
+        run &= loud[offset : len(loud) - CLIPPED_RUN + 1 + offset]
+    return bool(run.any())
