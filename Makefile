@@ -71,7 +71,7 @@ lint: $(VENV)/.ready  ## ruff: rules and format; pyright: types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.ready-benchmark  ## every benchmark, as tables; nothing else should run meanwhile
-	for name in loader training synthesis precision serving diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in loader training synthesis precision voices serving diagnostics; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:  ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build *.egg-info

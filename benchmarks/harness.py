@@ -5,6 +5,7 @@ A contender is a function that does one round of work and returns a rate.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import statistics
@@ -36,6 +37,14 @@ class Ratio:
 
     def __str__(self) -> str:
         return f"{self.median:.3g} ({self.low:.3g} – {self.high:.3g})"
+
+
+def add_voice_argument(parser: argparse.ArgumentParser) -> None:
+    """`--voice`, by default the bundled English voice; a `Path` to its folder."""
+    from myxtts.synthesis.bundled import find_voice
+
+    words = "a voice folder, or a bundled voice by name (default: the English one)"
+    parser.add_argument("--voice", metavar="NAME|DIR", type=find_voice, default=find_voice(None), help=words)
 
 
 def interleaved(contenders: Mapping[str, Callable[[], float]], rounds: int) -> Rates:

@@ -23,9 +23,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
-from benchmarks.harness import interleaved, print_table, ratio, write_json
+from benchmarks.harness import add_voice_argument, interleaved, print_table, ratio, write_json
 from benchmarks.synthesis import sentences
-from myxtts.synthesis.bundled import find_voice
 from myxtts.synthesis.engine import Encoded, Engine, Session
 from myxtts.synthesis.onnx_file import cut_model, read_model
 from myxtts.synthesis.options import SpeechOptions
@@ -43,13 +42,7 @@ from myxtts.synthesis.voice_folder import (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--voice",
-        metavar="NAME|DIR",
-        type=find_voice,
-        default=find_voice(None),
-        help="default: the bundled English voice",
-    )
+    add_voice_argument(parser)
     parser.add_argument("--sentences", type=int, default=20, help="sentences of one turn")
     parser.add_argument("--rounds", type=int, default=5, help="turns of every precision")
     parser.add_argument("--recognizer", help="also measure character errors, as in `myxtts evaluate`")

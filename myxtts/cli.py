@@ -59,6 +59,10 @@ COMMANDS = {
     ),
     "verify": ("data", "check every record of the cache; repair damage with --fix"),
     "stats": ("data", "clip lengths, padding of each batch plan, and recommended settings"),
+    "advise": (
+        "advise",
+        "what recordings are good for: amount, missing sounds, noise, wrong texts, what to record next",
+    ),
     "train": ("train", "train a voice (train_main.py)"),
     "train-vocoder": ("train", "train a vocoder, which turns the mels of voices into sound, or adapt one to a voice"),
     "config": ("train", "print the configuration that a run would use"),

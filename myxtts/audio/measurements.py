@@ -30,6 +30,8 @@ REFERENCE_HZ = (300.0, 4000.0)
 """Where every recording of speech is loud, also a telephone's."""
 FEWEST_FRAMES = 4
 """Spectra that a quantile needs. Chosen; not measured."""
+CLIPPED_LEVEL, CLIPPED_RUN = 0.985, 3
+"""A recording is clipped where so many samples in a row are at least this loud. Chosen; not measured."""
 NOISE_QUANTILE, SPEECH_QUANTILE = 0.1, 0.8
 BLOCK_SECONDS = 0.02
 """Blocks whose level is compared, and the quantiles that are the pauses and the speech. Chosen; not measured."""
@@ -61,6 +63,15 @@ def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
     level = 10 * np.log10(np.mean(np.square(blocks), axis=1) + 1e-10)
     quiet, loud = np.quantile(level, (NOISE_QUANTILE, SPEECH_QUANTILE))
     return float(loud - quiet)
+
+
+def is_clipped(samples: np.ndarray) -> bool:
+    """Whether several samples in a row are at full scale; single peaks are no distortion."""
+    loud = np.abs(samples) >= CLIPPED_LEVEL
+    run = loud[: len(loud) - CLIPPED_RUN + 1].copy()
+    for offset in range(1, CLIPPED_RUN):
+        run &= loud[offset : len(loud) - CLIPPED_RUN + 1 + offset]
+    return bool(run.any())
 
 
 def track_pitch(

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from myxtts.runtime.console import print_line
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.evaluation.evaluation_worker import WorkerEvaluation
 
 
 def configure_train(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         start_tensorflow()
         from myxtts.training.trainer import XTTSTrainer
 
-        evaluate = _evaluation(config) if config.training.enable_evaluation else None
+        evaluate = stack.enter_context(_evaluation(config)) if config.training.enable_evaluation else None
         trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())
@@ -86,14 +86,13 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluation(config: XTTSConfig) -> Callable[[Path], dict[str, float]]:
-    """The function that evaluates the voice during training, on the held-out sentences of the corpus."""
+def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
+    """What evaluates the voice during training, on the held-out sentences of the corpus, in a process of its own."""
     from myxtts.cache.joint import part_configs
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.evaluation.evaluate import evaluation_callback
-    from myxtts.evaluation.recognizers import open_recognizer
+    from myxtts.evaluation.evaluation_worker import WorkerEvaluation
     from myxtts.evaluation.sentence_sets import sentences_of
 
     data = config.data
@@ -109,9 +108,7 @@ def _evaluation(config: XTTSConfig) -> Callable[[Path], dict[str, float]]:
         ).utterances
         if utterance.speaker not in data.held_out_speakers
     ]
-    sentences = sentences_of(held_out)
-    recognizer = open_recognizer(config.training.evaluation_recognizer, {each.language for each in sentences})
-    return evaluation_callback(sentences, recognizer=recognizer)
+    return WorkerEvaluation(sentences_of(held_out), config.training.evaluation_recognizer)
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:

@@ -19,8 +19,8 @@ from myxtts.export.networks import speaker_model, voice_model
 from myxtts.runtime.atomic import cause_of, replacing_folder
 from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
-from myxtts.synthesis.output import AudioFileWriter, synthetic_tags
 from myxtts.synthesis.reader import g2p_file, g2p_name
+from myxtts.synthesis.samples import SAMPLE_TEXTS, speak_sample
 from myxtts.synthesis.score_card import SCORES_NAME
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, find_vocoder, refer_to, vocoder_file
 from myxtts.synthesis.voice import Voice
@@ -41,21 +41,6 @@ from myxtts.synthesis.voice_folder import (
 )
 from myxtts.text import g2p
 from myxtts.text.cleanup import base_language
-
-SAMPLE_TEXTS = {
-    "en": (
-        "Thank you for calling. Please leave a message after the tone.",
-        "How far is it to the station, and is it open?",
-    ),
-    "fa": ("سلام، حال شما چطور است؟", "امروز هوا آفتابی است و ما به کوه می‌رویم."),
-    "de": ("Vielen Dank für Ihren Anruf. Bitte hinterlassen Sie eine Nachricht.", "Wie weit ist es bis zum Bahnhof?"),
-    "es": ("Gracias por llamar. Por favor, deje su mensaje.", "¿Está muy lejos la estación?"),
-    "fr": ("Merci de votre appel. Veuillez laisser un message.", "La gare est-elle loin d'ici?"),
-    "it": ("Grazie per la chiamata. Lasciate un messaggio.", "È lontana la stazione?"),
-    "nl": ("Bedankt voor het bellen. Laat een bericht achter na de toon.", "Hoe ver is het naar het station?"),
-    "ru": ("Спасибо за звонок. Пожалуйста, оставьте сообщение.", "Далеко ли до вокзала?"),
-}
-"""What the samples of a voice say."""
 
 
 def save_voice(
@@ -113,8 +98,7 @@ def write_samples(folder: Path) -> list[Path]:
     texts = SAMPLE_TEXTS.get(base_language(voice.languages[0]), ())
     paths = [folder / name for name, _ in zip(SAMPLE_NAMES, texts, strict=False)]
     for path, text in zip(paths, texts, strict=True):
-        with AudioFileWriter(path, voice.sample_rate, tags=synthetic_tags(voice.name)) as file:
-            file.write(voice.synthesize(text).samples)
+        speak_sample(voice, text, voice.languages[0], path)
     return paths
 
 

@@ -170,6 +170,9 @@ class WorkerProcess:
         return len(line)
 
     def close(self) -> None:
+        if hasattr(os, "killpg"):  # with what it has started, such as a recognizer's command
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         for stream in (self._requests, self._results):
             with contextlib.suppress(OSError, ValueError):

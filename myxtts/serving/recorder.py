@@ -6,14 +6,10 @@ one that `myxtts train` takes as it is. It is whole after every take: the wav is
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import threading
-import zlib
-from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,105 +17,31 @@ import numpy as np
 
 from myxtts.audio.clips import SILENT_PEAK
 from myxtts.audio.files import probe_audio, write_audio
+from myxtts.audio.measurements import is_clipped
 from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadata, write_text
 from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.prompts import LANGUAGES, SECONDS_PER_SOUND, Prompt, choose_prompts, prompts_of
 from myxtts.errors import CorpusError
 from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.serving.processes import is_unused
-from myxtts.text.g2p import STRESS
 from myxtts.text.normalize import normalize_text
-from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
 
-PROMPT_FOLDER = Path(__file__).parents[1] / "assets" / "prompts"
-LANGUAGES = ("en", "fa")
-"""Languages with sentences to read."""
 SETTINGS_NAME = "recorder.json"
 METADATA_NAME = "metadata.csv"
 MOST_SETTINGS_BYTES = 1 << 16
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of corpora, runs and speakers that a page may ask for: a file name on every system."""
-PAUSE = "|"
-"""Stands for a pause and for the silence around a sentence in pairs."""
 
 # Limits of a take. Chosen on the safe side of what audio/clips.py makes of a clip; not measured.
-CLIPPED_LEVEL, CLIPPED_RUN = 0.985, 3
-"""A take is clipped where so many samples in a row are at least this loud."""
 QUIET_DB = -38.0
 """RMS of the speech below which a take is too quiet: leveling would raise the noise with it."""
 NOISY_DB = 20.0
 """Fewer dB between speech and the background are noisy."""
-SECONDS_PER_SOUND = (0.035, 0.30)
-"""Fastest and slowest reading of one phoneme; ordinary speech has 0.06 to 0.12 s."""
 EDGE_SECONDS = 0.03
 """Speech that begins or ends nearer to the edge of the take is cut off."""
 BLOCK_SECONDS = 0.01
 LONGEST_SECONDS = 40.0
 """Of an uploaded take."""
-
-
-# --- sentences --------------------------------------------------------------------------------------------------------
-
-
-class Prompt(NamedTuple):
-    """A sentence to read."""
-
-    id: str
-    text: str
-    language: str
-    sounds: int
-    """Number of its phonemes."""
-    pairs: frozenset[str]
-    """Its phoneme pairs, each as two characters."""
-
-
-@functools.cache
-def prompts_of(language: str) -> tuple[Prompt, ...]:
-    """The sentences of a language with their phoneme pairs.
-
-    The phonemes are those of our own G2P. They are stored with the sentences, because reading 150 Persian ones takes seconds.
-    """
-    if language not in LANGUAGES:
-        raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
-    lines = (PROMPT_FOLDER / f"{language}.txt").read_text(encoding="utf-8").splitlines()
-    pairs = (line.split("\t") for line in lines if not line.startswith("#"))
-    return tuple(_prompt(text, language, phonemes) for text, phonemes in pairs)
-
-
-def _prompt(text: str, language: str, phonemes: str) -> Prompt:
-    sounds = sounds_of(phonemes)
-    spoken = sum(sound != PAUSE for sound in sounds)
-    # The id follows from the text, so that a take keeps its sentence when the list changes.
-    return Prompt(f"{language}-{zlib.crc32(text.encode()):08x}", text, language, spoken, pairs_of(sounds))
-
-
-def sounds_of(phonemes: str) -> list[str]:
-    """The phonemes of an IPA text without stress, between pauses."""
-    sounds = [PAUSE]
-    for symbol in phonemes:
-        if symbol in PAUSE_SYMBOLS:
-            symbol = PAUSE
-        elif symbol == WORD_BOUNDARY or symbol in STRESS:
-            continue
-        if symbol != PAUSE or sounds[-1] != PAUSE:
-            sounds.append(symbol)
-    return sounds if sounds[-1] == PAUSE else [*sounds, PAUSE]
-
-
-def pairs_of(sounds: Sequence[str]) -> frozenset[str]:
-    """The pairs of neighboring sounds; words are spoken together, so pairs cross their boundaries."""
-    return frozenset(first + second for first, second in pairwise(sounds))
-
-
-def choose_prompts(prompts: Iterable[Prompt], covered: Collection[str], count: int) -> list[Prompt]:
-    """The next `count` sentences, greedily: each has the most pairs that the ones before it lack; of equals the shorter."""
-    left, known = list(prompts), set(covered)
-    chosen: list[Prompt] = []
-    while left and len(chosen) < count:
-        best = max(left, key=lambda prompt: (len(prompt.pairs - known), -prompt.sounds, prompt.id))
-        left.remove(best)
-        known |= best.pairs
-        chosen.append(best)
-    return chosen
 
 
 # --- takes ------------------------------------------------------------------------------------------------------------
@@ -158,7 +80,7 @@ def check_take(samples: np.ndarray, sample_rate: int, sounds: int) -> TakeReport
     fastest, slowest = (sounds * each for each in SECONDS_PER_SOUND)
     edge = round(EDGE_SECONDS / BLOCK_SECONDS)
     is_problem = {
-        "clipped": _is_clipped(samples),
+        "clipped": is_clipped(samples),
         "quiet": level_db < QUIET_DB,
         "noisy": noise_db < NOISY_DB,
         "short": seconds < fastest,
@@ -171,15 +93,6 @@ def check_take(samples: np.ndarray, sample_rate: int, sounds: int) -> TakeReport
         round(float(noise_db), 1),
         tuple(name for name, is_found in is_problem.items() if is_found),
     )
-
-
-def _is_clipped(samples: np.ndarray) -> bool:
-    """Whether several samples in a row are at full scale; single peaks are no distortion."""
-    loud = np.abs(samples) >= CLIPPED_LEVEL
-    run = loud[: len(loud) - CLIPPED_RUN + 1].copy()
-    for offset in range(1, CLIPPED_RUN):
-        run &= loud[offset : len(loud) - CLIPPED_RUN + 1 + offset]
-    return bool(run.any())
 
 
 # --- the corpus -------------------------------------------------------------------------------------------------------

@@ -21,11 +21,15 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
 from myxtts.runtime.console import StopOnSignal
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
+from myxtts.training.background_evaluation import BackgroundEvaluation
 from myxtts.training.checkpoint import Checkpoint
 from myxtts.training.display import Display
 from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import RunRecorder
 from myxtts.training.state import RunHistory
+
+POLL_SECONDS = 0.2
+"""How often the end of a run looks whether an evaluation has ended, or a signal has come."""
 
 
 class StopReason(StrEnum):
@@ -74,6 +78,11 @@ class SavedCheckpoint:
     path: Path
     checkpoint: Checkpoint
 
+    @property
+    def step(self) -> int:
+        """Steps that it has learned from."""
+        return self.checkpoint.step
+
 
 class Task(StepTask, Protocol):
     """What the whole loop needs."""
@@ -120,11 +129,14 @@ class Task(StepTask, Protocol):
         ...
 
     def mark_best(self, saved: SavedCheckpoint) -> None:
-        """Keep a checkpoint as the best one."""
+        """Keep a checkpoint as the best one; it may have been removed meanwhile."""
         ...
 
     def evaluate(self, saved: SavedCheckpoint) -> dict[str, float]:
-        """Measure what the checkpoint can do: metrics by name, of which "cer" (lower is better) decides."""
+        """Measure what the checkpoint can do: metrics by name, of which "cer" (lower is better) decides.
+
+        Called in a thread, while the training continues.
+        """
         ...
 
     def draw(self, log: Logbook) -> None:
@@ -236,6 +248,7 @@ class Loop:
     ):
         self._task, self._settings, self._recorder = task, settings, recorder
         self._display, self._clock, self._timers = display, clock, timers
+        self._evaluation = BackgroundEvaluation(task.evaluate)
 
     def run(self) -> LoopResult:
         """Train, validate the last weights, save, and make samples.
@@ -254,6 +267,8 @@ class Loop:
                 saved = self._save()
                 if is_best and saved is not None and not task.has_evaluation:
                     self._mark_best(saved)
+                if reason is not StopReason.SIGNAL and self._await_evaluation(stop):
+                    saved = self._save()  # with the best evaluation so far
                 self._recorder.logbook.drain()  # a sample in the background writes to the same files
                 with self._timers.stage("samples"):
                     samples = [] if saved is None else self._final_samples(saved)
@@ -312,6 +327,7 @@ class Loop:
         """Do what is due at this step besides learning; true if anything was."""
         task = self._task
         has_evaluation = task.has_evaluation
+        self._take_evaluation()
         due = due_events(
             task.step, task.total_steps, self._settings, can_validate=task.can_validate, has_evaluation=has_evaluation
         )
@@ -322,9 +338,9 @@ class Loop:
         if saved is None:
             return True
         if due.evaluation:
-            is_best = self._evaluate(saved)
+            self._start_evaluation(saved)
         # The best checkpoint of a run with an evaluation is chosen by that, of any other run by validation.
-        if is_best and (due.evaluation or not has_evaluation):
+        if is_best and not has_evaluation:
             self._mark_best(saved)
         if due.sample:
             with self._recorder.counted_as_logging():
@@ -345,15 +361,40 @@ class Loop:
             self._display.line(f"Step {task.step}: {line}")
         return is_best
 
-    def _evaluate(self, saved: SavedCheckpoint) -> bool:
-        """Measure a checkpoint; true if its character error rate is the lowest so far."""
-        step = self._task.step
-        with self._timers.stage("evaluation"):
-            metrics = self._task.evaluate(saved)
-        self._recorder.logbook.scalars("evaluation", step, metrics)
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        self._display.line(f"Step {step}: evaluation {shown}")
-        return self._task.history.note_evaluation(metrics["cer"])
+    def _start_evaluation(self, saved: SavedCheckpoint) -> None:
+        """Begin to measure a checkpoint, unless the one before is still being measured."""
+        running = self._evaluation.running
+        if not self._evaluation.start(saved):
+            before = "an earlier step" if running is None else running.path.name
+            self._display.line(
+                f"Step {self._task.step}: not evaluated, because the evaluation of {before} is still running."
+            )
+
+    def _take_evaluation(self, timeout_seconds: float = 0.0) -> bool:
+        """Log an evaluation that has ended; true if its character error rate is the lowest so far."""
+        outcome = self._evaluation.take(timeout_seconds)
+        if outcome is None:
+            return False
+        name = outcome.what.path.name
+        if outcome.metrics is None:
+            self._display.line(f"The evaluation of {name} failed: {outcome.failure} Training continues.")
+            return False
+        self._recorder.logbook.scalars("evaluation", outcome.what.step, outcome.metrics)
+        shown = ", ".join(f"{metric} {value:.3f}" for metric, value in outcome.metrics.items())
+        self._display.line(f"Step {outcome.what.step}: evaluation {shown}")
+        is_best = self._task.history.note_evaluation(outcome.metrics["cer"])
+        if is_best:
+            self._mark_best(outcome.what)
+        return is_best
+
+    def _await_evaluation(self, stop: StopOnSignal) -> bool:
+        """After the last step: wait for the evaluation that is running; true if it is the best one."""
+        is_best = self._take_evaluation()
+        if self._evaluation.running is not None:
+            self._display.line(f"Waiting for the evaluation of {self._evaluation.running.path.name}.")
+        while self._evaluation.running is not None and not stop.is_requested:
+            is_best = self._take_evaluation(POLL_SECONDS) or is_best
+        return is_best
 
     def _save(self) -> SavedCheckpoint | None:
         with self._recorder.state("saving"), self._timers.stage("checkpoint"):

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.files import read_audio
 from myxtts.batch import Batch, BatchShape
 from myxtts.batches.feed import Feed, validation_batches
 from myxtts.config.config import XTTSConfig
@@ -21,6 +22,7 @@ from myxtts.models.xtts import XTTS
 from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import ALIGNMENT_FILE
+from myxtts.synthesis.samples import speak_in_child
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import SavedCheckpoint, StepFacts
@@ -29,7 +31,7 @@ from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
 from myxtts.training.training_corpus import TrainingCorpus
-from myxtts.training.voices import VOICE_NAME, alignment_picture, export_voice, speak_samples
+from myxtts.training.voices import VOICE_NAME, alignment_picture, export_voice
 
 
 class StepWatch(RetraceWatch):
@@ -67,7 +69,8 @@ class StepWatch(RetraceWatch):
 
 
 Evaluate = Callable[[Path], dict[str, float]]
-"""Measures the voice in a folder. The command line passes it in, so that training never imports evaluation."""
+"""Measures the voice in a folder. The command line passes it in, so that training never imports evaluation. It is called in a
+thread, so most of its work belongs into another process."""
 
 
 @dataclass
@@ -206,11 +209,16 @@ class VoiceTask:
         return SavedCheckpoint(path, checkpoint)
 
     def mark_best(self, saved: SavedCheckpoint) -> None:
-        """Keep a checkpoint as best/."""
+        """Keep a checkpoint as best/, also one that `save` has removed while it was evaluated."""
+        is_removed = not saved.path.exists()
+        if is_removed:
+            save_checkpoint(self.folder, saved.checkpoint)
         mark_best(self.folder, saved.path)
+        if is_removed:
+            keep_newest(self.folder, self.config.training.keep_checkpoints)
 
     def evaluate(self, saved: SavedCheckpoint) -> dict[str, float]:
-        """Export the voice of a checkpoint and measure it."""
+        """Export the voice of a checkpoint and measure it; in a thread next to the training."""
         if self.evaluation is None:
             return {}
         return self.evaluation(export_voice(saved.checkpoint, self.folder / "evaluated-voice", corpus=self.corpus))
@@ -234,9 +242,14 @@ class VoiceTask:
         log.submit(draw, "The picture of the alignment")
 
     def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
-        """Export the voice of a checkpoint and speak the fixed sentences."""
+        """Export the voice of a checkpoint and speak the fixed sentences in another process."""
         voice = export_voice(saved.checkpoint, self.folder / VOICE_NAME, corpus=self.corpus)
-        return speak_samples(voice, self.folder / "samples", saved.checkpoint.step, log)
+        stem = saved.path.name
+        paths = speak_in_child(voice, self.folder / "samples", stem)
+        if log is not None:
+            for path in paths:
+                log.audio(f"sample/{path.stem.removeprefix(f'{stem}-')}", saved.step, *read_audio(path))
+        return paths
 
 
 def build_voice_task(

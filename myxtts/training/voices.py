@@ -1,4 +1,4 @@
-"""From a checkpoint to a voice: what it records about its corpus, the voice folder, and the samples that are spoken with it."""
+"""From a checkpoint to a voice: what it records about its corpus, and the voice folder; pictures of alignments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.files import write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
@@ -22,7 +21,6 @@ from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import HEADS_PREFIX, XTTS
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.vocoder import universal_vocoder
-from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import (
     DESCRIPTION_NAME,
     Defaults,
@@ -32,7 +30,6 @@ from myxtts.synthesis.voice_folder import (
 )
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
-from myxtts.training.run_log import Logbook
 from myxtts.training.starting_config import locate_origin
 from myxtts.training.training_corpus import TrainingCorpus, open_corpus
 
@@ -246,37 +243,6 @@ def _reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:
     repeated = np.tile(frames, (-(-reference_frames // len(frames)), 1))
     start = (len(repeated) - reference_frames) // 2
     return repeated[start : start + reference_frames]
-
-
-SENTENCES = {
-    "en": (
-        "Thank you for calling. Please leave your message after the tone.",
-        "The quick brown fox jumps over the lazy dog.",
-    ),
-    "es": ("Gracias por llamar. Por favor, deje su mensaje.",),
-    "fr": ("Merci de votre appel. Veuillez laisser un message.",),
-    "it": ("Grazie per la chiamata. Lasciate un messaggio.",),
-    "ru": ("Спасибо за звонок. Пожалуйста, оставьте сообщение.",),
-    "fa": ("سلام، حال شما چطور است؟",),
-    "de": ("Vielen Dank für Ihren Anruf. Bitte hinterlassen Sie eine Nachricht.",),
-}
-"""Fixed sentences, so that samples of different steps can be compared; a language without any is not sampled."""
-
-
-def speak_samples(voice_folder: Path, out: Path, step: int, logbook: Logbook | None = None) -> list[Path]:
-    """Speak the fixed sentences of every language of a voice into the folder `out`; returns the files."""
-    voice = Voice.load(voice_folder, threads=1)  # the other cores are for training
-    written = []
-    for language in voice.languages:
-        for index, sentence in enumerate(SENTENCES.get(language.split("-")[0], ())):
-            audio = voice.synthesize(sentence, language=language)
-            path = out / f"step-{step:08d}-{language}-{index}.wav"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_audio(path, audio.samples, audio.sample_rate)
-            written.append(path)
-            if logbook is not None:
-                logbook.audio(f"sample/{language}-{index}", step, audio.samples, audio.sample_rate)
-    return written
 
 
 def alignment_picture(path: np.ndarray, mel: np.ndarray) -> np.ndarray:

@@ -1,7 +1,12 @@
 """`myxtts train`: a run from the command line, its promised lines, and mistakes that are reported early."""
 
 import argparse
+import signal
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 import yaml
 
@@ -20,15 +25,25 @@ def parsed(*words):
     return parser.parse_args(words)
 
 
-def test_evaluation_during_training_needs_no_language(monkeypatch):
-    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences, recognizer: sentences)
-    assert {sentence.language for sentence in _evaluation(load_config())} == {"en"}
+@pytest.fixture
+def made(monkeypatch):
+    """What evaluations of trainings are made with: sentences and the name of the recognizer."""
+    given = []
+    monkeypatch.setattr("myxtts.evaluation.evaluation_worker.WorkerEvaluation", lambda *values: given.append(values))
+    return given
 
 
-def test_the_recognizer_of_the_evaluation_is_chosen(monkeypatch):
-    monkeypatch.setattr("myxtts.evaluation.evaluate.evaluation_callback", lambda sentences, recognizer: recognizer)
-    config = load_config(None, {"training.evaluation_recognizer": "command:my-recognizer --lang de"})
-    assert _evaluation(config).name == "my-recognizer --lang de"
+def test_evaluation_during_training_needs_no_language(made):
+    _evaluation(load_config())
+    assert {sentence.language for sentence in made[0][0]} == {"en"}
+
+
+def test_the_recognizer_of_the_evaluation_is_chosen(made):
+    _evaluation(load_config(None, {"training.evaluation_recognizer": "command:my-recognizer --lang de"}))
+    assert made[0][1] == "command:my-recognizer --lang de"
+
+
+def test_an_unknown_recognizer_is_reported_before_the_training():
     with pytest.raises(EvaluationError, match="Unknown recognizer"):
         _evaluation(load_config(None, {"training.evaluation_recognizer": "wishper"}))
 
@@ -81,3 +96,53 @@ def test_a_second_training_in_one_folder_is_rejected_before_tensorflow_starts(tm
     monkeypatch.setattr("myxtts.runtime.startup.start_tensorflow", lambda: pytest.fail("TensorFlow is imported"))
     with another_training(tmp_path / "run") as first, pytest.raises(TrainingError, match=f"process {first.pid} on"):
         run_train(parsed("--checkpoint-dir", str(tmp_path / "run")))
+
+
+def test_sigterm_ends_a_training_and_the_evaluation_next_to_it(tmp_path):
+    """The recognizer of the evaluation never answers: training goes on meanwhile, and nothing of it is left after SIGTERM."""
+    corpus, run, asked = tmp_path / "corpus", tmp_path / "run", tmp_path / "asked"
+    make_corpus(corpus, 8)
+    recognizer = tmp_path / "recognizer.py"
+    recognizer.write_text(f"import os, time\nopen({str(asked)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)\n")
+    (tmp_path / "small.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "data": {"cache_dir": str(tmp_path / "cache"), "text_symbols": "graphemes", "num_workers": 1},
+                "model": SMALL_NETWORK,
+                "training": {
+                    "enable_graph_mode": False,
+                    "log_interval": 1,
+                    "enable_evaluation": True,
+                    "evaluation_interval": 1,
+                    "evaluation_recognizer": f"command:{sys.executable} {recognizer}",
+                },
+            }
+        )
+    )
+    words = ["--config", str(tmp_path / "small.yaml"), "--train-data", str(corpus), "--checkpoint-dir", str(run)]
+    words += ["--batch-size", "2", "--max-text-length", "40", "--max-mel-frames", "80", "--epochs", "100000"]
+    command = [sys.executable, "-m", "myxtts.cli", "train", *words]
+    output = tmp_path / "output.txt"
+    with output.open("w") as file, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT) as process:
+        try:
+            deadline = time.monotonic() + 500
+            while not asked.is_file() or not asked.read_text():
+                assert process.poll() is None, output.read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            listener = psutil.Process(int(asked.read_text()))
+            before = trained_steps(run)
+            while trained_steps(run) < before + 3:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=200) == 0, output.read_text()
+            assert "is still running" in output.read_text()
+            psutil.wait_procs([listener], timeout=30)
+            assert not listener.is_running() or listener.status() == psutil.STATUS_ZOMBIE
+        finally:
+            process.kill()
+
+
+def trained_steps(run):
+    return (run / "log.jsonl").read_text().count('"kind": "train"')

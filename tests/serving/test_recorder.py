@@ -5,10 +5,7 @@ import pytest
 
 from myxtts.corpus.manifest import read_manifest
 from myxtts.errors import CorpusError
-from myxtts.serving import recorder
-from myxtts.serving.recorder import Prompt, check_take, choose_prompts, create_corpus, open_corpus, prompts_of
-from myxtts.text import g2p
-from myxtts.text.normalize import normalize_text
+from myxtts.serving.recorder import check_take, create_corpus, open_corpus
 
 RATE = 16000
 
@@ -21,44 +18,6 @@ def speech(seconds=3.0, level=0.1, noise=1e-4, silence=0.5):
     quiet = np.zeros(round(silence * RATE))
     samples = np.concatenate([quiet, buzz, quiet])
     return (samples + generator.normal(0, noise, len(samples))).astype(np.float32)
-
-
-@pytest.mark.parametrize("language", recorder.LANGUAGES)
-def test_the_sentences_are_many_different_and_cover_the_sounds_of_the_language(language):
-    prompts = prompts_of(language)
-    sounds = {sound for prompt in prompts for pair in prompt.pairs for sound in pair}
-    assert len(prompts) >= 150
-    assert len({prompt.id for prompt in prompts}) == len(prompts)
-    assert sounds - {recorder.PAUSE} <= g2p.INVENTORY
-    assert len(sounds) > 25
-
-
-@pytest.mark.parametrize("language", recorder.LANGUAGES)
-def test_the_stored_phonemes_are_those_of_our_g2p(language):
-    prompts = prompts_of(language)[:3]
-    spoken = g2p.phonemize([normalize_text(prompt.text, language) for prompt in prompts], language)
-    for prompt, phonemes in zip(prompts, spoken, strict=True):
-        now = recorder.pairs_of(recorder.sounds_of(phonemes))
-        # A model that was trained again may read a word differently.
-        assert len(now & prompt.pairs) > 0.7 * len(now), prompt.text
-
-
-def test_the_next_sentence_has_the_most_pairs_that_are_missing():
-    prompts = [
-        Prompt("a", "a", "en", 4, frozenset({"ab", "bc", "cd"})),
-        Prompt("b", "b", "en", 5, frozenset({"ab", "bc", "xy", "yz"})),
-        Prompt("c", "c", "en", 3, frozenset({"cd", "de"})),
-        Prompt("d", "d", "en", 9, frozenset({"cd", "de"})),
-    ]
-    assert [each.id for each in choose_prompts(prompts, (), 2)] == ["b", "c"]  # of two equals the shorter one
-    assert choose_prompts(prompts, {"ab", "bc", "xy", "yz"}, 1)[0].id == "c"
-
-
-def test_half_of_the_english_pairs_are_covered_by_twenty_sentences():
-    prompts = prompts_of("en")
-    every = frozenset().union(*(prompt.pairs for prompt in prompts))
-    covered = frozenset().union(*(prompt.pairs for prompt in choose_prompts(prompts, (), 20)))
-    assert len(covered) > 0.5 * len(every)
 
 
 def test_a_good_take_has_no_problem():

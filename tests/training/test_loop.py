@@ -1,11 +1,13 @@
 """The training loop: any task, its events and intervals, and what ends a run before its last step."""
 
 import json
+import threading
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
-from myxtts.errors import TrainingError
+from myxtts.errors import EvaluationError, TrainingError
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import read_status
 from myxtts.runtime.timers import StageTimers, StepClock
@@ -32,6 +34,9 @@ class CountingTask:
         self.step, self.history, self.calls, self.stops_at = 0, RunHistory(), [], None
 
     def next_batches(self):
+        for thread in threading.enumerate():
+            if thread.name == "evaluation":  # so that its result is picked up at a known step
+                thread.join()
         return [self.step]
 
     def learn(self, batches):
@@ -58,7 +63,7 @@ class CountingTask:
 
     def save(self):
         self.calls.append(("save", self.step))
-        return SavedCheckpoint(self.folder / f"step-{self.step}", None)
+        return SavedCheckpoint(self.folder / f"step-{self.step}", SimpleNamespace(step=self.step))
 
     def mark_best(self, saved):
         self.calls.append(("best", saved.path.name))
@@ -82,8 +87,8 @@ def settings(**changes):
     return LoopSettings(**{"log_interval": 2, "early_stopping_patience": None, "max_minutes": None} | never | changes)
 
 
-def run_loop(task, **changes):
-    display, clock = quiet_display(), StepClock()
+def run_loop(task, display=None, **changes):
+    display, clock = display or quiet_display(), StepClock()
     names = ("loss", "skipped", "frames", "loss_scale")
     run = Recorded(names, ["a clip"], 10, display, clock, RetraceWatch(), task.history)
     with open_recorder(task.folder, None, run) as recorder:
@@ -188,19 +193,52 @@ def test_max_minutes_end_the_run_with_a_checkpoint(corpus, tmp_path):
     assert load_checkpoint(summary.checkpoint).step == 1
 
 
-def test_the_evaluation_runs_at_its_interval_and_chooses_the_best_checkpoint(corpus, tmp_path):
-    asked, errors = [], iter([0.5, 0.2, 0.4])
+def test_training_continues_during_an_evaluation_which_then_chooses_the_best_checkpoint(corpus, tmp_path):
+    taken = threading.Event()
+    asked = []
 
     def evaluate(voice):
-        asked.append(voice)
-        return {"cer": next(errors)}
+        asked.append((voice / "voice.json").is_file())
+        assert taken.wait(300)  # the evaluated checkpoint has been removed by then
+        return {"cer": 0.2}
 
     config = small_config(
-        corpus, tmp_path, max_steps=6, evaluation_interval=2, validation_interval=1, enable_graph_mode=False
+        corpus,
+        tmp_path,
+        max_steps=6,
+        evaluation_interval=2,
+        checkpoint_interval=1,
+        keep_checkpoints=1,
+        enable_graph_mode=False,
     )
     display = quiet_display()
-    XTTSTrainer(config, display=display, evaluate=evaluate).train()
-    assert len(asked) == 3
-    assert all((voice / "voice.json").is_file() for voice in asked)
-    assert "Step 4: evaluation cer 0.200" in text_of(display)
-    assert load_checkpoint(tmp_path / "best").step == 4
+    trainer = XTTSTrainer(config, display=display, evaluate=evaluate)
+    learn = trainer.task.learn
+
+    def learn_and_tell(batches):
+        if trainer.step == 5:
+            taken.set()
+        return learn(batches)
+
+    trainer.task.learn = learn_and_tell
+    trainer.train()
+    text = text_of(display)
+    assert asked[0]
+    assert "Step 4: not evaluated, because the evaluation of step-00000002 is still running." in text
+    assert "Step 2: evaluation cer 0.200" in text
+    assert load_checkpoint(tmp_path / "best").step == 2
+    assert [path.name for path in checkpoints_in(tmp_path)] == ["step-00000006"]
+    assert load_checkpoint(tmp_path / "step-00000006").progress["best_evaluation"] == 0.2
+
+
+def test_a_failed_evaluation_is_reported_and_training_continues(tmp_path):
+    task = CountingTask(tmp_path, has_evaluation=True)
+
+    def evaluate(saved):
+        raise EvaluationError("The recognizer is gone.")
+
+    task.evaluate = evaluate
+    display = quiet_display()
+    result = run_loop(task, display, evaluation_interval=3)
+    assert result.reason == StopReason.FINISHED
+    assert "The evaluation of step-3 failed: The recognizer is gone. Training continues." in text_of(display)

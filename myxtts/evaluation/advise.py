@@ -1,0 +1,412 @@
+"""Advice about recordings before training: how much there is, what is missing or wrong, what to expect, what to record next.
+
+What is measured is measured on every recording. The expectations are estimates by two simple rules (`expected_error_points`,
+`training_minutes`), which are described in docs/corpora.md.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.audio.files import read_audio
+from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, is_clipped
+from myxtts.corpus.prompts import LANGUAGES, PAUSE, choose_prompts, pairs_of, prompts_of, sounds_of
+from myxtts.corpus.utterance import Rejection, Utterance
+from myxtts.errors import AudioError, CorpusError, MyXTTSError, VoiceError
+from myxtts.evaluation.text_fit import TextFitter
+from myxtts.runtime.machine import usable_cores
+from myxtts.runtime.progress import ProgressCallback
+from myxtts.synthesis.bundled import bundled_voice
+from myxtts.synthesis.options import check_front_end, check_language
+from myxtts.synthesis.voice_folder import read_description
+from myxtts.text import g2p, phonemes
+from myxtts.text.cleanup import base_language
+from myxtts.text.normalize import normalize_text
+
+NOISY_SNR_DB = 20.0
+"""Recordings whose speech is less above their pauses are noisy. Chosen; not measured."""
+NARROW_HZ = 7000.0
+"""Recordings with less bandwidth sound dull: telephones have 3,400 Hz, wide-band telephones 7,000."""
+RARE_SOUNDS = 10
+"""A sound that occurs less often is learned badly. Chosen; not measured."""
+MISFIT_FRACTION = 1 / 3
+"""Of the median margin of a corpus, below which a text does not fit (`text_fit`). Of 20 texts that were exchanged on purpose it
+found 18 among 120 clips of the voice's own speaker and 18 among 80 of another one, with 0 and 1 wrong alarms."""
+SHOWN_CLIPS = 10
+NEXT_SENTENCES = 10
+TEXTS_AT_ONCE = 16
+
+MEASURED_RUNS = ((5.0, 9.0), (18.0, 4.1))
+"""Minutes of speech, and points of character error above the recordings: 400 steps from the bundled voice (docs/training.md), and
+6,000 steps from nothing on the bundled prompts (docs/voices.md)."""
+SHORTEST_TRAINING_MINUTES = 1.0
+FINE_TUNING_STEPS = (400, 80.0, 2000)
+"""Fewest, per minute of speech, most: 400 for 5 minutes were measured (docs/training.md)."""
+SCRATCH_MINUTES, SCRATCH_STEPS = 60.0, 6000
+"""With less speech, start from a voice; the bundled voice of 0.1 was trained from nothing in 6,000 steps."""
+CLIPS_PER_STEP = 16
+FLOP_PER_FRAME = 6 * 3.8e6
+"""Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
+STEP_EFFICIENCY = 0.5
+"""Operations of a step over those of large matrix products in the same time: 5,400 frames/s (docs/voices.md) on a machine with
+250 GFLOP/s."""
+MATRIX_SIZE, MATRIX_SECONDS = 1024, 0.3
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The sounds of the texts of one language."""
+
+    language: str
+    sounds: dict[str, int]
+    """How often each phoneme occurs."""
+    missing: list[str]
+    """Phonemes of the language (our own sentences) that never occur."""
+    rare: dict[str, int]
+    """Phonemes of the language that occur less than `RARE_SOUNDS` times."""
+    pair_fraction: float | None
+    """Pairs of phonemes of our own sentences that occur, each weighted by the sentences that have it; None without sentences."""
+    missing_pairs: list[str]
+    """The most frequent pairs of our own sentences that never occur."""
+    next_sentences: list[str]
+    """To record next: each has the most pairs that are missing."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The recordings as sound."""
+
+    sample_rates: dict[int, int]
+    """Hz → recordings."""
+    snr_db: float
+    """Median over recordings."""
+    bandwidth_hz: float
+    """Median over recordings."""
+    noisy: list[str]
+    """Ids, the noisiest first."""
+    narrow: list[str]
+    clipped: list[str]
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A text that does not fit its recording."""
+
+    id: str
+    text: str
+    margin: float | None
+    """`TextFit.margin`; None: more symbols than the recording has frames."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Estimates, by simple rules."""
+
+    advice: str
+    start: str
+    """`clone`, `fine-tuning` or `from scratch`."""
+    steps: int
+    minutes: float
+    """Of training on this machine without an accelerator."""
+    character_error_points: float
+    """Above the recordings."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Everything about a corpus."""
+
+    folder: str
+    clips: int
+    minutes: float
+    speakers: dict[str, float]
+    """Minutes of each."""
+    languages: dict[str, int]
+    """Clips of each."""
+    rejected: dict[str, int]
+    """Clips that cannot be used, by reason."""
+    quality: Quality
+    coverage: list[Coverage]
+    misfits: list[Misfit]
+    """The worst first."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be measured, and why."""
+    expectation: Expectation | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def advise(
+    folder: str | Path,
+    utterances: Sequence[Utterance],
+    rejected: Iterable[Rejection],
+    voice: str | Path | None,
+    progress: ProgressCallback,
+) -> Advice:
+    """Measure a corpus.
+
+    Args:
+        folder: shown.
+        utterances: its clips.
+        rejected: clips that cannot be used, as the manifest gives them.
+        voice: the voice folder whose network aligns texts and recordings; None: the bundled one for each language.
+    """
+    reasons = Counter(each.reason for each in rejected)
+    measured, seconds = _measure_recordings(utterances, reasons, progress)
+    usable = [one for one in utterances if one.id in seconds]
+    if not usable:
+        raise CorpusError(f"{folder} has no recording that can be read: {dict(reasons)}.")
+    by_language: dict[str, list[Utterance]] = {}
+    for one in usable:
+        by_language.setdefault(one.language, []).append(one)
+    coverage, misfits, notes = [], [], []
+    for language, own in by_language.items():
+        try:
+            coverage.append(cover(language, [one.text for one in own], progress))
+        except MyXTTSError as error:
+            notes.append(f"Sounds in {language}: {error}")
+        try:
+            misfits += find_misfits(own, _aligning_voice(voice, language), progress)
+        except MyXTTSError as error:
+            notes.append(f"Fit of texts in {language}: {error}")
+    speakers: dict[str, float] = {}
+    for one in usable:
+        speakers[one.speaker] = speakers.get(one.speaker, 0.0) + seconds[one.id] / 60
+    minutes = sum(seconds.values()) / 60
+    spoiled = {*measured.clipped, *(each.id for each in misfits)}
+    good_minutes = sum(length for clip, length in seconds.items() if clip not in spoiled) / 60
+    return Advice(
+        folder=str(folder),
+        clips=len(usable),
+        minutes=minutes,
+        speakers=dict(sorted(speakers.items(), key=lambda item: -item[1])),
+        languages={language: len(own) for language, own in by_language.items()},
+        rejected=dict(reasons),
+        quality=measured,
+        coverage=coverage,
+        misfits=sorted(misfits, key=lambda each: -math.inf if each.margin is None else each.margin),
+        notes=notes,
+        expectation=expect(good_minutes, minutes * 60 / len(usable), measure_gigaflops()),
+    )
+
+
+# --- the recordings -----------------------------------------------------------------------------------------------------
+
+
+def _measure_recordings(
+    utterances: Sequence[Utterance], reasons: Counter[str], progress: ProgressCallback
+) -> tuple[Quality, dict[str, float]]:
+    """Quality, and the seconds of each recording that can be read."""
+    seconds: dict[str, float] = {}
+    snr: dict[str, float] = {}
+    bandwidth: dict[str, float] = {}
+    rates: Counter[int] = Counter()
+    clipped = []
+    for done, one in enumerate(utterances, start=1):
+        try:
+            samples, rate = read_audio(one.path)
+        except AudioError as error:
+            reasons[error.reason] += 1
+            continue
+        seconds[one.id] = len(samples) / rate
+        snr[one.id] = estimate_snr(samples, rate)
+        bandwidth[one.id] = estimate_bandwidth(samples, rate)
+        rates[rate] += 1
+        clipped += [one.id] if is_clipped(samples) else []
+        progress("listening to recordings", done, len(utterances))
+    noisy = sorted((clip for clip in snr if snr[clip] < NOISY_SNR_DB), key=snr.__getitem__)
+    narrow = sorted((clip for clip in bandwidth if bandwidth[clip] < NARROW_HZ), key=bandwidth.__getitem__)
+    median_snr, median_band = (float(np.median(list(each.values()))) if each else 0.0 for each in (snr, bandwidth))
+    return Quality(dict(rates), median_snr, median_band, noisy, narrow, clipped), seconds
+
+
+# --- the texts ----------------------------------------------------------------------------------------------------------
+
+
+def cover(language: str, texts: Sequence[str], progress: ProgressCallback) -> Coverage:
+    """Which sounds and pairs of sounds the texts have, compared with our own sentences of the language, if there are any."""
+    counts: Counter[str] = Counter()
+    pairs: set[str] = set()
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        part = [normalize_text(text, language) for text in texts[start : start + TEXTS_AT_ONCE]]
+        spoken = g2p.phonemize(part, language) if g2p.covers(language) else phonemes.phonemize(part, language)
+        for each in map(sounds_of, spoken):
+            counts.update(sound for sound in each if sound != PAUSE)
+            pairs |= pairs_of(each)
+        progress(f"reading texts ({language})", min(len(texts), start + TEXTS_AT_ONCE), len(texts))
+    base = base_language(language)
+    if base not in LANGUAGES:
+        return Coverage(language, dict(counts.most_common()), [], {}, None, [], [])
+    prompts = prompts_of(base)
+    usual = Counter(pair for prompt in prompts for pair in prompt.pairs)
+    known = sorted({sound for pair in usual for sound in pair} - {PAUSE})
+    return Coverage(
+        language=language,
+        sounds=dict(counts.most_common()),
+        missing=[sound for sound in known if not counts[sound]],
+        rare={sound: counts[sound] for sound in known if 0 < counts[sound] < RARE_SOUNDS},
+        pair_fraction=sum(count for pair, count in usual.items() if pair in pairs) / usual.total(),
+        missing_pairs=[pair for pair, _ in usual.most_common() if pair not in pairs][:SHOWN_CLIPS],
+        next_sentences=[prompt.text for prompt in choose_prompts(prompts, pairs, NEXT_SENTENCES)],
+    )
+
+
+def _aligning_voice(voice: str | Path | None, language: str) -> Path:
+    """The folder of a voice that has the language; a `VoiceError` if there is none."""
+    folder = bundled_voice(language) if voice is None else Path(voice)
+    description = read_description(folder)
+    code = check_language(language, description.languages)
+    check_front_end(description.tokenizer().front_end, code)
+    return folder
+
+
+def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: ProgressCallback) -> list[Misfit]:
+    """Texts of one language that do not fit their recordings, by the network of a voice."""
+    stage = f"aligning texts ({utterances[0].language})"
+    fits = TextFitter(folder).measure(utterances, lambda done: progress(stage, done, len(utterances)))
+    margins = np.array([fit.margin for fit in fits.values() if np.isfinite(fit.margin)])
+    if not len(margins):
+        raise VoiceError("it needs several clips with different texts.")
+    limit = max(0.0, MISFIT_FRACTION * float(np.median(margins)))
+    texts = {one.id: one.text for one in utterances}
+    return [
+        Misfit(clip, texts[clip], None if math.isinf(fit.margin) else fit.margin)
+        for clip, fit in fits.items()
+        if fit.margin < limit or fit.margin <= 0
+    ]
+
+
+# --- expectations -------------------------------------------------------------------------------------------------------
+
+
+def expect(minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = 62.5) -> Expectation:
+    """What to expect of so many minutes of usable speech; an estimate.
+
+    Args:
+        minutes: without clipped recordings and texts that do not fit.
+        mean_seconds: of a recording.
+        gigaflops: of this machine (`measure_gigaflops`).
+        frames_per_second: of the mels; 62.5 at 24 kHz.
+    """
+    fewest, per_minute, most = FINE_TUNING_STEPS
+    points = expected_error_points(minutes)
+    if minutes < SHORTEST_TRAINING_MINUTES:
+        advice = "Too little to train on. Clone the speaker (myxtts clone), or record the sentences below."
+        return Expectation(advice, "clone", 0, 0.0, points)
+    if minutes < SCRATCH_MINUTES:
+        start, steps = "fine-tuning", round(min(most, max(fewest, per_minute * minutes)))
+        advice = "Start from a bundled voice: --init-from base (or bundled)."
+    else:
+        start, steps = "from scratch", SCRATCH_STEPS
+        advice = "Enough to train from scratch; starting from a bundled voice (--init-from base) is faster."
+    return Expectation(
+        advice, start, steps, training_minutes(steps, mean_seconds, gigaflops, frames_per_second), points
+    )
+
+
+def expected_error_points(minutes: float) -> float:
+    """Points of character error above the recordings: between the measured runs linear in the logarithm of the minutes."""
+    known, points = zip(*MEASURED_RUNS, strict=True)
+    return float(np.interp(math.log(max(minutes, 1e-3)), np.log(known), points))
+
+
+def training_minutes(steps: int, mean_seconds: float, gigaflops: float, frames_per_second: float) -> float:
+    """Minutes of a training of the size tiny: operations of all frames over the speed of this machine's matrix products."""
+    frames = steps * CLIPS_PER_STEP * mean_seconds * frames_per_second
+    return frames * FLOP_PER_FRAME / (STEP_EFFICIENCY * gigaflops * 1e9) / 60
+
+
+def measure_gigaflops() -> float:
+    """Billions of operations per second of NumPy's matrix products on all cores; other programs do not count.
+
+    It is the speed per second of processor time, times the number of cores.
+    """
+    matrix = np.random.default_rng(0).random((MATRIX_SIZE, MATRIX_SIZE), np.float32)
+    product = np.matmul(matrix, matrix)  # starts the threads
+    products, started = 0, time.process_time()
+    while (seconds := time.process_time() - started) < MATRIX_SECONDS:
+        np.matmul(matrix, matrix, out=product)
+        products += 1
+    return usable_cores() * products * 2 * MATRIX_SIZE**3 / seconds / 1e9
+
+
+# --- for people ---------------------------------------------------------------------------------------------------------
+
+
+def advice_lines(advice: Advice) -> list[str]:
+    """The advice as text."""
+    quality = advice.quality
+    lines = [
+        f"{advice.folder}: {advice.clips} clips, {advice.minutes:.1f} minutes",
+        f"speakers: {_listed({name: f'{minutes:.1f} min' for name, minutes in advice.speakers.items()})}",
+        f"languages: {_listed(advice.languages)}",
+    ]
+    if advice.rejected:
+        lines.append(f"cannot be used: {_listed(advice.rejected)}")
+    lines += [
+        f"sample rates: {_listed({f'{rate} Hz': count for rate, count in quality.sample_rates.items()})}",
+        f"noise: speech is {quality.snr_db:.0f} dB above the pauses (median); {_clips(quality.noisy, 'noisy')}",
+        f"bandwidth: {quality.bandwidth_hz:,.0f} Hz (median); {_clips(quality.narrow, f'below {NARROW_HZ:,.0f} Hz')}",
+        f"clipping: {_clips(quality.clipped, 'clipped')}",
+    ]
+    for each in advice.coverage:
+        lines += _coverage_lines(each)
+    found = f"{len(advice.misfits)} of {advice.clips}" if advice.misfits else "none found"
+    lines.append(f"texts that do not fit their recording: {found}")
+    for misfit in advice.misfits[:SHOWN_CLIPS]:
+        margin = "too long" if misfit.margin is None else f"{misfit.margin:+.2f}"
+        lines.append(f"  {misfit.id} ({margin}): {misfit.text:.80}")
+    if len(advice.misfits) > SHOWN_CLIPS:
+        lines.append(f"  … and {len(advice.misfits) - SHOWN_CLIPS} more (--json lists all)")
+    lines += [f"not measured: {note}" for note in advice.notes]
+    if advice.expectation is not None:
+        lines += _expectation_lines(advice.expectation)
+    for each in advice.coverage:
+        if each.next_sentences:
+            lines += [f"record next ({each.language}):", *(f"  {text}" for text in each.next_sentences)]
+    return lines
+
+
+def _coverage_lines(coverage: Coverage) -> list[str]:
+    label = f"sounds ({coverage.language})"
+    if coverage.pair_fraction is None:
+        return [f"{label}: {len(coverage.sounds)} phonemes; there are no sentences of ours to compare with"]
+    missing = f"missing {' '.join(coverage.missing)}" if coverage.missing else "none missing"
+    rare = f"; rare {_listed(coverage.rare)}" if coverage.rare else ""
+    pairs = f"{coverage.pair_fraction:.0%} of the pairs of ordinary sentences"
+    lacking = f", without {' '.join(coverage.missing_pairs)}" if coverage.missing_pairs else ""
+    return [f"{label}: {missing}{rare}; {pairs}{lacking}"]
+
+
+def _expectation_lines(expectation: Expectation) -> list[str]:
+    lines = [f"advice: {expectation.advice}"]
+    if expectation.steps:
+        hours = expectation.minutes / 60
+        shown = f"{expectation.minutes:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
+        lines.append(
+            f"estimate: {expectation.start}, {expectation.steps:,} steps, about {shown} on this machine without a GPU; character "
+            f"error about {expectation.character_error_points:.0f} points above the recordings (docs/corpora.md says how)"
+        )
+    return lines
+
+
+def _listed(values: Mapping[str, object]) -> str:
+    shown = [f"{name} {value}" for name, value in list(values.items())[:SHOWN_CLIPS]]
+    return ", ".join(shown) + (f" and {len(values) - SHOWN_CLIPS} more" if len(values) > SHOWN_CLIPS else "")
+
+
+def _clips(ids: Sequence[str], what: str) -> str:
+    if not ids:
+        return f"no clip is {what}"
+    more = ", …" if len(ids) > 3 else ""
+    return f"{len(ids)} {what} ({', '.join(ids[:3])}{more})"

@@ -1,0 +1,114 @@
+"""Advice about recordings: what is counted, what is found, and what is estimated."""
+
+import json
+
+import numpy as np
+import pytest
+
+from myxtts.audio.files import write_audio
+from myxtts.cli import main
+from myxtts.corpus.prompts import prompts_of
+from myxtts.evaluation import advise as advise_module
+from myxtts.evaluation.advise import cover, expect, expected_error_points, find_misfits, training_minutes
+from myxtts.evaluation.text_fit import TextFit
+from tests.commands.command_line import failure_of
+from tests.synthesis.tiny_voice import write_voice
+
+RATE = 16000
+
+
+def quiet(stage, done, total):
+    """No progress."""
+
+
+def buzz(seconds=1.5, noise=0.0):
+    time = np.arange(round(seconds * RATE)) / RATE
+    rhythm = np.where(np.sin(2 * np.pi * 2 * time) > -0.5, 1.0, 0.0)
+    samples = 0.2 * np.sign(np.sin(2 * np.pi * 120 * time)) * rhythm
+    return (samples + np.random.default_rng(0).normal(0, 1e-5 + noise, len(time))).astype(np.float32)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "corpus"
+    (folder / "wavs").mkdir(parents=True)
+    clips = {"good": buzz(), "noisy": buzz(noise=0.1), "loud": np.clip(20 * buzz(), -1, 1), "more": buzz(2.0)}
+    for name, samples in clips.items():
+        write_audio(folder / "wavs" / f"{name}.wav", samples, RATE)
+    (folder / "wavs" / "broken.wav").write_bytes(b"RIFF")
+    rows = ["id|text|speaker", "good|Hello there.|anna", "noisy|Good morning.|anna", "loud|How are you?|ben"]
+    rows += ["more|A red balloon.|ben", "broken|Not here.|ben", "lost|Nobody said it.|ben"]
+    (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_a_corpus_is_described_and_written(corpus, tmp_path, capsys):
+    voice = write_voice(tmp_path / "voice", ("anna", "ben"))
+    assert main(["advise", str(corpus), "--voice", str(voice), "--json", str(tmp_path / "advice.json")]) == 0
+    printed = capsys.readouterr().out
+    content = json.loads((tmp_path / "advice.json").read_text())
+    assert (content["clips"], content["languages"]) == (4, {"en": 4})
+    assert content["minutes"] == pytest.approx(6.5 / 60)
+    assert content["speakers"] == pytest.approx({"ben": 3.5 / 60, "anna": 3.0 / 60})
+    assert content["rejected"]["missing"] == 1
+    assert sum(content["rejected"].values()) == 2
+    assert content["quality"]["noisy"] == ["noisy"]
+    assert content["quality"]["clipped"] == ["loud"]
+    assert content["expectation"]["start"] == "clone"
+    assert len(content["coverage"][0]["next_sentences"]) == 10
+    assert "speakers: ben 0.1 min, anna 0.1 min" in printed
+    assert "clipping: 1 clipped (loud)" in printed
+    assert "record next (en):" in printed
+
+
+def test_a_language_without_a_voice_is_a_note_and_the_rest_is_measured(corpus, tmp_path, capsys):
+    voice = write_voice(tmp_path / "voice", languages=("fa",))
+    assert main(["advise", str(corpus), "--voice", str(voice)]) == 0
+    assert "not measured: Fit of texts in en: This voice has no language 'en'" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_corpus_is_one_clear_line(tmp_path, capsys):
+    assert "No corpus was recognized" in failure_of(capsys, "advise", str(tmp_path))
+
+
+def test_missing_and_rare_sounds_and_pairs_are_found():
+    coverage = cover("en", ["Hello there."] * 3 + ["The cat sat."] * 20, quiet)
+    assert "ʒ" in coverage.missing
+    assert coverage.rare["h"] == 3
+    assert "t" not in coverage.rare
+    assert 0 < coverage.pair_fraction < 0.3
+    everything = cover("en", [prompt.text for prompt in prompts_of("en")], quiet)
+    assert everything.missing == []
+    assert everything.pair_fraction > 0.9
+
+
+def test_texts_that_fit_no_better_than_others_are_the_worst_first(monkeypatch, corpus):
+    from myxtts.corpus.manifest import read_manifest
+
+    margins = {"good": 0.6, "noisy": 0.5, "loud": 0.1, "more": -np.inf}
+
+    class Fitter:
+        def __init__(self, folder):
+            pass
+
+        def measure(self, utterances, progress):
+            return {one.id: TextFit(1.0, margins[one.id]) for one in utterances}
+
+    monkeypatch.setattr(advise_module, "TextFitter", Fitter)
+    utterances = [one for one in read_manifest(corpus, "en", "all").utterances if one.id in margins]
+    found = find_misfits(utterances, corpus, quiet)
+    assert {each.id: each.margin for each in found} == {"loud": 0.1, "more": None}
+
+
+def test_more_speech_means_fewer_errors_and_more_steps():
+    assert expected_error_points(0.1) == 9.0
+    assert expected_error_points(5.0) == 9.0
+    assert 4.1 < expected_error_points(10.0) < 9.0
+    assert expected_error_points(600.0) == 4.1
+    assert [expect(minutes, 4.0, 100.0).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
+    assert [expect(minutes, 4.0, 100.0).steps for minutes in (2, 10, 50)] == [400, 800, 2000]
+
+
+def test_the_estimated_time_is_that_of_the_measured_run():
+    """6,000 steps on prompts of 2.2 s took 31 to 37 minutes on a machine with 250 GFLOP/s (docs/voices.md)."""
+    assert 25 < training_minutes(6000, 2.2, 250.0, 62.5) < 45
