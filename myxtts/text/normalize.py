@@ -135,7 +135,7 @@ def reads_numbers(language: str) -> bool:
 
 @functools.cache
 def _converter_of(language: str) -> str | None:
-    from num2words import CONVERTER_CLASSES  # 10 ms, and 30 converters: not for English and Persian
+    from num2words import CONVERTER_CLASSES  # not at the top: English and Persian never need it
 
     code = language.strip().replace("-", "_")
     base = base_language(language)

@@ -43,7 +43,7 @@ METRICS = ("loss", "tag_loss", "end_loss", "gradient_norm", "learning_rate", "sk
 """Of a step; "frames" are letters."""
 _BETAS, _CLIP_NORM = (0.9, 0.999), 1.0
 _CHECKPOINT_INTERVAL, _KEPT_CHECKPOINTS = 200, 2
-"""Steps between checkpoints; a step takes about half a second on one core."""
+"""Steps between checkpoints, and how many are kept. Chosen; not measured."""
 _MISREAD_EVERY = 2
 """Epochs after which misread texts are searched again: reading all of them costs a part of an epoch."""
 _NONFINITE_LIMIT = 10
