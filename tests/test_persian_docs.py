@@ -27,4 +27,6 @@ def test_every_link_of_a_persian_page_leads_to_a_page(page):
 
 
 def test_the_pages_that_were_promised_exist():
-    assert {"gpu", "quickstart", "serving", "studio", "training", "troubleshooting"} <= {page.stem for page in PERSIAN_PAGES}
+    assert {"gpu", "quickstart", "serving", "studio", "training", "troubleshooting"} <= {
+        page.stem for page in PERSIAN_PAGES
+    }
