@@ -320,11 +320,13 @@ def _first_of(findings: list[Finding], kind: str) -> Finding:
 
 
 def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
-    account, total = facts.account, max(facts.account.training_seconds, 1e-9)
+    account = facts.account
+    once = {*ONCE, Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
+    total = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
     useful = sum(account.seconds(part) for part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS))
     waiting, python = (percent(account.seconds(part) / total) for part in (Part.WAITING, Part.PYTHON))
     but = f"; but {findings[0].what}" if findings else ""
-    parts = [line for line in account.lines if line.part not in ONCE]
+    parts = [line for line in account.lines if line.part not in once]
     largest = max(parts, key=lambda line: line.seconds, default=None)
     if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
         what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python)"

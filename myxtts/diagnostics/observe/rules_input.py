@@ -62,7 +62,8 @@ def _is_starved(facts: Facts) -> bool:
     if not pipeline.has_model or not pipeline.is_prefetching or any(stage.python for stage in pipeline.stages):
         return False
     rest = facts.steady_mean(facts.steps.seconds) - facts.wait_per_step
-    return pipeline.loader_seconds_per_batch < 0.5 * rest
+    work = sum(time.seconds_per_batch for time in pipeline.times if time.stage.kind != "prefetch")  # which only waits
+    return work < 0.5 * rest
 
 
 def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
