@@ -6,6 +6,7 @@ import pytest
 
 from myxtts.text import phonemes
 from myxtts.text.g2p import _FROM_ESPEAK, INVENTORY, from_espeak
+from tests.espeak import needs_espeak
 
 
 def test_every_symbol_is_one_code_point_in_nfd():
@@ -26,7 +27,7 @@ def test_english_length_flaps_and_syllabic_consonants_are_folded():
     assert from_espeak("wˈɔːɾɚ bˈʌʔn̩, bˈɜːd", "en") == "wˈɔtɚ bˈʌtən, bˈɝd"
 
 
-@pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
+@needs_espeak
 @pytest.mark.parametrize(
     ("language", "text"),
     [
