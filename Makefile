@@ -43,7 +43,7 @@ $(VENV)/.ready: pyproject.toml $(if $(PYTHON),asked-for-python)
 	    echo "Install one of them, or name it: make PYTHON=/path/to/python3.12" >&2; \
 	fi; \
 	exit 1
-	$(BIN)/python -m pip install --quiet --editable '.[train,serve,phonemes,corpora,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[train,serve,corpora,test]'
 	touch $@
 
 $(VENV)/.ready-benchmark: $(VENV)/.ready
@@ -60,7 +60,7 @@ train: $(VENV)/.ready  ## train on the bundled corpus for about three minutes, a
 	$(BIN)/myxtts train --checkpoint-dir $(RUN) $(TRAIN_FLAGS)
 
 test: $(VENV)/.ready  ## the tests that every change must pass, and how many lines of the package they reach
-	$(BIN)/python -m pytest $(PYTEST_PROCESSES) --cov=myxtts --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/python -m pytest -rs $(PYTEST_PROCESSES) --cov=myxtts --cov-report=term:skip-covered --cov-fail-under=85
 
 test-slow: $(VENV)/.ready-benchmark $(VENV)/.ready-consumers  ## all tests, those that take minutes too
 	$(BIN)/python -m pytest $(PYTEST_PROCESSES) -m 'slow or not slow'

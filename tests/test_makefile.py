@@ -122,3 +122,19 @@ def test_make_and_pyproject_name_the_same_versions():
     named = [name.split(" :: ")[-1] for name in project["classifiers"] if name.startswith("Programming Language")]
     assert sorted(named) == sorted(versions)
     assert project["requires-python"] == f">={versions[-1]},<3.{int(versions[0].split('.')[1]) + 1}"
+
+
+def test_make_installs_no_gpl_package():
+    """phonemizer, espeak-ng and piper-tts are GPL; only `make test-slow` installs one of them."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    ready = makefile[: makefile.index("$(VENV)/.ready-benchmark")]
+    (extras,) = re.findall(r"--editable '\.\[([a-z,]+)\]'", ready)
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    installed = [
+        *project["dependencies"],
+        *(line for each in extras.split(",") for line in project["optional-dependencies"][each]),
+    ]
+    names = {re.split(r"[\[>=<;, ]", line)[0].lower() for line in installed}
+    assert {"tensorflow", "fastapi", "pytest"} <= names
+    assert not names & {"phonemizer", "espeakng-loader", "piper-tts"}

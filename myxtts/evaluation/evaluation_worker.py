@@ -32,6 +32,10 @@ class WorkerEvaluation:
 
     def __init__(self, sentences: Sequence[Sentence], recognizer: str | None):
         """`recognizer` as in `open_recognizer`; a missing package or a language that it lacks is an error now."""
+        if not sentences:
+            raise EvaluationError(
+                "No clip is held out to evaluate on. Raise data.validation_share, or give --val-data."
+            )
         check_packages(METRICS)
         open_recognizer(recognizer, {each.language for each in sentences})
         items = [asdict(each) | {"recording": _text(each.recording)} for each in sentences]

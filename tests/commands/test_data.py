@@ -12,6 +12,7 @@ from myxtts.cache.location import cache_root, user_cache_folder
 from myxtts.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig
 from myxtts.corpus.recipes import bundled_corpus
+from tests.espeak import needs_espeak
 
 OPTIONS = ["--text-symbols", "graphemes", "--num-workers", "1"]
 
@@ -220,6 +221,7 @@ def test_letters_because_the_extra_is_missing_are_warned_about(tmp_path, capsys,
     assert "letters instead of phonemes" in capsys.readouterr().err
 
 
+@needs_espeak
 def test_a_language_that_espeak_lacks_is_named_in_the_error(tmp_path, capsys):
     folder = write_corpus(tmp_path / "corpus", ["hello there", "good day"])
     assert (

@@ -107,7 +107,12 @@ def test_sigterm_ends_a_training_and_the_evaluation_next_to_it(tmp_path):
     (tmp_path / "small.yaml").write_text(
         yaml.safe_dump(
             {
-                "data": {"cache_dir": str(tmp_path / "cache"), "text_symbols": "graphemes", "num_workers": 1},
+                "data": {
+                    "cache_dir": str(tmp_path / "cache"),
+                    "text_symbols": "graphemes",
+                    "num_workers": 1,
+                    "validation_share": 0.3,
+                },
                 "model": SMALL_NETWORK,
                 "training": {
                     "enable_graph_mode": False,

@@ -64,3 +64,8 @@ def test_closing_ends_the_process_and_the_recognizer_that_it_waits_for(tmp_path)
 def test_a_recognizer_that_does_not_exist_is_reported_at_once():
     with pytest.raises(EvaluationError, match="Unknown recognizer"):
         WorkerEvaluation(SENTENCES, "wishper")
+
+
+def test_nothing_to_measure_on_is_reported_at_once():
+    with pytest.raises(EvaluationError, match="No clip is held out"):
+        WorkerEvaluation([], "command:true")

@@ -6,6 +6,7 @@ import pytest
 
 from myxtts.text import g2p, phonemes
 from myxtts.text.g2p import _FROM_ESPEAK, INVENTORY, from_espeak
+from tests.espeak import needs_espeak
 
 
 def test_every_symbol_is_one_code_point_in_nfd():
@@ -51,7 +52,7 @@ def test_words_of_the_other_language_have_the_sounds_of_the_text(language, forei
     assert set(spoken) <= sounds | {" "}
 
 
-@pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
+@needs_espeak
 @pytest.mark.parametrize("language", ["en", "fa"])
 def test_every_symbol_of_espeak_maps_to_the_inventory(language):
     spoken = phonemes.phonemize(words_of(language, 4000), language)
@@ -59,7 +60,7 @@ def test_every_symbol_of_espeak_maps_to_the_inventory(language):
     assert not unmapped
 
 
-@pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
+@needs_espeak
 @pytest.mark.parametrize(
     ("language", "text"),
     [

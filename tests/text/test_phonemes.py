@@ -17,8 +17,7 @@ from myxtts.text import phonemes
 from myxtts.text.lexicon import Lexicon, load_lexicon
 from myxtts.text.pauses import is_speakable
 from myxtts.text.tokenizer import FrontEnd
-
-needs_espeak = pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed")
+from tests.espeak import needs_espeak
 
 SPOKEN = [
     ("en", "Hello, world!", "həlˈoʊ, wˈɜːld!"),
@@ -146,6 +145,7 @@ def test_a_full_temporary_folder_is_named_instead_of_the_pip_line(monkeypatch, t
     assert "pip install" not in str(caught.value)
 
 
+@needs_espeak
 @pytest.mark.parametrize(
     "failure", [ImportError("no libespeak"), RuntimeError("failed to load"), OSError("invalid ELF header")]
 )

@@ -21,13 +21,14 @@ from myxtts.text.tokenizer import (
     resolve_kind,
     text_symbols_of,
 )
+from tests.espeak import needs_espeak
 
 GRAPHEMES = FrontEnd("graphemes")
 KINDS = [
     "graphemes",
     pytest.param(
         "phonemes",
-        marks=pytest.mark.skipif(not phonemes.is_installed(), reason="the extra `phonemes` is not installed"),
+        marks=needs_espeak,
     ),
 ]
 
