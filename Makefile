@@ -3,8 +3,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN ?= runs/make-train
-# Continues from the bundled voice; `make train TRAIN_FLAGS="--max-minutes 60"` starts from nothing.
-TRAIN_FLAGS ?= --init-from bundled --lr 1e-4 --max-minutes 3
+# Adapts the bundled voice `base`; `make train TRAIN_FLAGS="--max-minutes 60"` starts from nothing.
+TRAIN_FLAGS ?= --init-from base --lr 3e-4 --max-steps 500 --max-minutes 3
 
 # TensorFlow 2.21 has wheels for these; `requires-python` in pyproject.toml says the same.
 VERSIONS := 3.13 3.12 3.11

@@ -53,6 +53,14 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         "voice; for a checkpoint, universal if it fits its mels)",
     )
     export.add_argument("--no-samples", action="store_true", help="do not add sample-1.wav and sample-2.wav")
+    export.add_argument(
+        "--default-speaker",
+        action="append",
+        default=[],
+        metavar="LANGUAGE=NAME",
+        help="of a checkpoint: who speaks a language unless a speaker is named (default: the one with most speech in it); may be "
+        "given several times",
+    )
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
     convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
@@ -152,6 +160,8 @@ def _export(arguments: argparse.Namespace) -> int:
     if (source / DESCRIPTION_NAME).is_file():
         if arguments.license or arguments.attribution:
             raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
+        if arguments.default_speaker:
+            raise VoiceError(f"{source} is a voice. --default-speaker is for the export of a checkpoint. Leave it out.")
         folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
     else:
         folder = _export_checkpoint(source, arguments)
@@ -177,7 +187,21 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         arguments.attribution,
         copies_assets=not arguments.shared_assets,
         vocoder=arguments.vocoder,
+        given_speakers=_given_speakers(arguments.default_speaker),
     )
+
+
+def _given_speakers(flags: list[str]) -> dict[str, str]:
+    """Language → speaker of every `LANGUAGE=NAME`."""
+    from myxtts.errors import VoiceError
+
+    found = {}
+    for flag in flags:
+        language, is_pair, name = flag.partition("=")
+        if not (language and is_pair and name):
+            raise VoiceError(f"--default-speaker takes LANGUAGE=NAME, such as fa=voiz. Received: {flag!r:.60}.")
+        found[language] = name
+    return found
 
 
 def _show(voice: str | None) -> int:

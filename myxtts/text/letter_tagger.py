@@ -1,8 +1,8 @@
 """A small convolutional network that gives every letter of a text a tag: the phonemes that the letter stands for.
 
 Seven residual blocks of gated dilated convolutions (Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks")
-over the letters of a whole sentence, in NumPy. `myxtts.training.g2p` trains it and writes its file: a `.npz` archive of int8
-weights with one scale per column, and a JSON description. No pickle.
+over the letters of a whole sentence, in NumPy. `myxtts.training.g2p_tagger` trains it and writes its file: a `.npz` archive of
+int8 weights with one scale per column, and a JSON description. No pickle.
 """
 
 from __future__ import annotations

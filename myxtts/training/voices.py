@@ -119,6 +119,7 @@ def export_voice(
     announce: Callable[[str], None] | None = None,
     copies_assets: bool = True,
     vocoder: str | None = None,
+    given_speakers: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -129,6 +130,7 @@ def export_voice(
         announce: prints a line.
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
+        given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
@@ -150,7 +152,7 @@ def export_voice(
         corpus = corpus or _corpus_of(checkpoint, announce)
         model = network_with(spec, weights)
         vectors = speaker_vectors(model, corpus.cache, corpus.plan.clips, facts["reference_frames"])
-        facts["default_speakers"] = default_speakers(corpus.cache, corpus.plan.clips)
+        facts["default_speakers"] = default_speakers(corpus.cache, corpus.plan.clips) | dict(given_speakers or {})
     description = VoiceDescription(
         **facts,
         defaults=Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps),

@@ -59,6 +59,7 @@ PROMISED = {
     "--plan buckets": ("data.plan", "buckets"),
     "--max-steps 11": ("training.max_steps", 11),
     "--max-minutes 2": ("training.max_minutes", 2.0),
+    "--distill-steps 2 --init-from I": ("model.distill_steps", 2),
 }
 
 
@@ -73,8 +74,8 @@ def value_of(config, name):
     return config_to_dict(config)[section][field]
 
 
-REPLACED = {"data.train_data": {"data.corpora"}}
-"""Other fields that a flag sets back, because they say the same in another way."""
+REPLACED = {"data.train_data": {"data.corpora"}, "model.distill_steps": {"training.init_from"}}
+"""Other fields that a flag sets back, because they say the same in another way, or needs."""
 
 
 @pytest.mark.parametrize("flag", PROMISED)

@@ -10,6 +10,7 @@ import pytest
 from myxtts.cli import EXIT_USER_ERROR, main
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
+from myxtts.errors import VoiceError
 from myxtts.export.voice_writer import save_voice
 from myxtts.synthesis.bundled import bundled_voices
 from myxtts.synthesis.voice_folder import read_description, read_weights
@@ -39,9 +40,9 @@ def test_the_bundled_voice_is_described_on_one_page(capsys):
     assert main(["voice", "show"]) == 0
     shown_text = capsys.readouterr().out
     assert len(shown_text.splitlines()) < 40
-    assert "CC-BY-SA-3.0" in shown_text
+    assert "CC0-1.0" in shown_text
     assert "LICENSE" in shown_text
-    assert "Allison Smith" in shown_text
+    assert "Kathleen" in shown_text
 
 
 def test_a_license_is_shown_by_name_with_the_path_of_its_text(show, tmp_path):
@@ -220,3 +221,11 @@ def test_a_checkpoint_becomes_a_voice_that_speaks_with_the_ema_weights(tmp_path,
     expected = load_checkpoint(checkpoint).named_weights(prefers_ema=True)["decoder/noisy_projection/kernel"]
     found = read_weights(tmp_path / "voice")[1]["decoder/noisy_projection/kernel"]
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_default_speaker_without_a_language_is_explained():
+    from myxtts.commands.voice import _given_speakers
+
+    assert _given_speakers(["fa=voiz", "de=a=b"]) == {"fa": "voiz", "de": "a=b"}
+    with pytest.raises(VoiceError, match=r"LANGUAGE=NAME, such as fa=voiz\. Received: 'voiz'"):
+        _given_speakers(["voiz"])
