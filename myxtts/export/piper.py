@@ -15,7 +15,7 @@ import onnx
 from myxtts.export.graph import Graph
 from myxtts.export.whole_voice import FLOAT, INT64, Shapes, WholeVoice, add_voice, read_voice, write_export
 from myxtts.synthesis.voice_folder import VoiceDescription
-from myxtts.text.phonemes import resolve_language
+from myxtts.text.phonemes import is_installed, resolve_language
 from myxtts.text.tokenizer import BLANK_SYMBOL, PADDING_SYMBOL
 
 START, END, PAD = "^", "$", "_"
@@ -110,5 +110,12 @@ def piper_config(voice: WholeVoice) -> dict:
 
 
 def espeak_voice(voice: WholeVoice) -> str:
-    """The voice of espeak-ng with which phonemes are made; a voice of letters needs none."""
-    return resolve_language(voice.language) if voice.speaks_phonemes else voice.language
+    """The voice of espeak-ng with which other programs make phonemes; a voice of letters needs none.
+
+    English is `en-us` everywhere. Other languages are looked up if espeak-ng is here; their own code is usually its name.
+    """
+    if not voice.speaks_phonemes:
+        return voice.language
+    if is_installed():
+        return resolve_language(voice.language)
+    return "en-us" if voice.language == "en" else voice.language

@@ -11,6 +11,7 @@ from myxtts.cli import main
 from myxtts.runtime.progress import LineProgress
 from myxtts.synthesis.score_card import read_score_card
 from myxtts.synthesis.training_split import TrainingSplit
+from myxtts.text.tokenizer import FrontEnd
 from tests.commands.command_line import failure_of
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, made_up_sentences
 from tests.synthesis.tiny_voice import describe
@@ -247,9 +248,10 @@ def test_progress_is_printed_in_lines_where_there_is_no_terminal(corpus, voice, 
     assert "speaking: 4 of 4 (100 %), took " in error
 
 
-def test_missing_phonemes_are_reported_before_the_voice_is_loaded(corpus, loaded, capsys, monkeypatch):
+def test_missing_phonemes_are_reported_before_the_voice_is_loaded(corpus, voice, loaded, capsys, monkeypatch):
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
-    assert main(["evaluate", "--data", str(corpus)]) == 2
+    own = voice(front_end=FrontEnd("phonemes").to_dict())
+    assert main(["evaluate", own, "--data", str(corpus)]) == 2
     assert "This voice speaks from phonemes" in capsys.readouterr().err
     assert loaded == []
 

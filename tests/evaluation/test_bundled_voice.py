@@ -8,13 +8,13 @@ from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.voice_folder import read_description
 
 TEXTS = (
-    "You have been kicked from this conference.",
-    "The conference has been extended.",
-    "All circuits are busy now.",
+    "Our cat sleeps on the piano.",
+    "She painted the door bright yellow.",
+    "What time does the museum open?",
 )
 HIGHEST_ERROR = 0.2
-"""Seeds 0 to 7 had no wrong character. Rounding differs between instruction sets and changes less than another seed does; a voice
-that cannot be understood has 60 % and more."""
+"""Seeds 0 to 7 had 2 to 12 % wrong characters. Rounding differs between instruction sets and changes less than another seed does;
+a voice that cannot be understood has 60 % and more."""
 
 
 def test_a_recognizer_understands_three_held_out_sentences():

@@ -69,7 +69,7 @@ def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
     assert resolve_starting_config(config, announce=lines.append).data.language == "de"
     assert [line.partition(",")[0] for line in lines] == ["Language: de"]
     assert settled(tmp_path / "run", data | {"language": "en"}).data.language == "en"
-    assert settled(tmp_path / "run", data, init_from="bundled").data.language == "en"
+    assert settled(tmp_path / "run", data, init_from="kathleen").data.language == "en"
 
 
 def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
