@@ -209,7 +209,7 @@ def _score_card(arguments: argparse.Namespace, folder: Path | None) -> ScoreCard
         return None
     try:
         card = read_score_card(folder)
-    except VoiceError:  # damaged, or of other weights: it is measured anew
+    except VoiceError:  # damaged, or of other weights: it is measured again
         return None
     if card is None or not card.texts:
         return None
