@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,7 +25,9 @@ from myxtts.corpus.corpus_writer import (
     write_metadata,
     write_text,
 )
+from myxtts.corpus.folder_index import FolderIndex
 from myxtts.corpus.manifest import read_splits
+from myxtts.corpus.metadata import read_metadata
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError
 from myxtts.runtime.untrusted_files import read_regular_file
@@ -50,6 +52,9 @@ class PublicCorpus:
     """The only speaker; None: the metadata names several."""
     speaker_pattern: tuple[str, str] = ("", "")
     """Regular expression and replacement for the names of speakers."""
+    readings: str | None = None
+    """Metadata file, if the folder has it, with the same clips and their texts as they are read, such as every spoken ezafe
+    marked."""
 
 
 READABLE = (
@@ -67,6 +72,7 @@ READABLE = (
         "MIT",
         "telephone prompts of VOIZ, copyright (c) 2021 k.haamed@gmail.com",
         "voiz",
+        readings="metadata_ezafe.csv",
     ),
     PublicCorpus(
         "cv-fa",
@@ -106,12 +112,13 @@ def build_public_corpus(
     train, held_out = read_splits(folder, corpus.language, 0.0)
     rejected = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
     held_out_ids = {one.id for one in held_out.utterances}
+    readings = _read_readings(corpus, Path(folder))
     target = Path(out)
     lines = []
     for one in (*train.utterances, *held_out.utterances):
         speaker = corpus.speaker or re.sub(*corpus.speaker_pattern, one.speaker)
         line = _linked(Utterance(one.id, one.path, one.text, one.language, speaker), target, copy_audio, rejected)
-        lines += [line] if line else []
+        lines += [replace(line, normalized=readings.get(one.id, line.normalized))] if line else []
     if held_out_ids:
         write_metadata(target / "metadata_train.csv", [line for line in lines if line.id not in held_out_ids])
         write_metadata(target / "metadata_eval.csv", [line for line in lines if line.id in held_out_ids])
@@ -232,6 +239,14 @@ def _read_phrases(path: Path) -> dict[tuple[str, str], str]:
             is_speech = prompt.get("type") is None and text != "NULL"
             texts.setdefault((section.tag, prompt.get("filename", "")), " ".join(text.split()) if is_speech else "")
     return texts
+
+
+def _read_readings(corpus: PublicCorpus, folder: Path) -> dict[str, str]:
+    """Clip id → its text as it is read; empty if the corpus has no such file."""
+    if corpus.readings is None or not (folder / corpus.readings).is_file():
+        return {}
+    rows = read_metadata(FolderIndex.walk(folder), corpus.readings, corpus.language).rows
+    return {row.id: row.text for row in rows}
 
 
 def _linked(utterance: Utterance, target: Path, copy_audio: bool, rejected: list[Rejection]) -> MetadataLine | None:

@@ -52,6 +52,19 @@ def test_license_and_attribution_name_the_source(common_voice, tmp_path):
     assert "CC0-1.0" in manifest.attribution
 
 
+def test_texts_as_they_are_read_become_the_normalized_column(tmp_path):
+    folder = tmp_path / "clone"
+    (folder / "wavs").mkdir(parents=True)
+    for name in ("one", "two"):
+        write_audio(folder / "wavs" / f"{name}.wav", tone(), RATE)
+    (folder / "metadata.csv").write_text("id|text\none|کلید یک\ntwo|صفر\n", "utf-8")
+    (folder / "metadata_ezafe.csv").write_text("id|text\none|کلیدِ یک\n", "utf-8")
+    build_public_corpus(recipe("voiz-fa"), folder, tmp_path / "out")
+    lines = (tmp_path / "out" / "metadata.csv").read_text("utf-8").splitlines()
+    assert lines[1:] == ["one|کلید یک|کلیدِ یک|voiz|fa", "two|صفر|صفر|voiz|fa"]
+    assert [one.text for one in read_manifest(tmp_path / "out", "fa").utterances] == ["کلیدِ یک", "صفر"]
+
+
 def test_prompts_get_the_texts_of_the_phrase_file(tmp_path):
     folder = tmp_path / "sounds" / "en" / "us" / "callie" / "ivr" / "48000"
     folder.mkdir(parents=True)
