@@ -15,11 +15,15 @@ import onnx
 from myxtts.export.graph import Graph
 from myxtts.export.whole_voice import FLOAT, INT64, Shapes, WholeVoice, add_voice, read_voice, write_export
 from myxtts.synthesis.voice_folder import VoiceDescription
+from myxtts.text.cleanup import base_language
+from myxtts.text.g2p import espeak_symbols
 from myxtts.text.phonemes import is_installed, resolve_language
 from myxtts.text.tokenizer import BLANK_SYMBOL, PADDING_SYMBOL
 
 START, END, PAD = "^", "$", "_"
 """Piper's symbols for the start and end of a sentence, and between two phonemes."""
+LARGEST_INT64 = 2**63 - 1
+"""The end of a slice that has none."""
 
 
 def export_piper(folder: Path, out: Path, language: str | None = None) -> Path:
@@ -36,7 +40,8 @@ def piper_model(voice: WholeVoice, metadata: dict[str, str]) -> onnx.ModelProto:
 
     Inputs: `input` int64 (1, ids), `input_lengths` int64 (1,), `scales` float (3,) = noise, length and a third that has no
     effect, and `sid` int64 (1,) for voices of several speakers. Outputs: `output` float (1, 1, samples), and
-    `frames_per_id` float (1, ids), which is right for ids as Piper gives them: ^ _ a _ b _ $.
+    `frames_per_id` float (1, ids), for ids that begin with ^ or _ (Piper gives ^ _ a _ b _ $): the blank after a symbol counts
+    with the last id before the next symbol.
     """
     graph = Graph(voice.weights)
     noise, length, unused = graph.nodes("Split", "scales", names=(None, None, None), axis=0)
@@ -46,10 +51,9 @@ def piper_model(voice: WholeVoice, metadata: dict[str, str]) -> onnx.ModelProto:
         inputs["sid"] = (INT64, (1,))
     samples, frames = add_program_inputs(graph, voice, "input", noise, length, ignored)
     graph.node("Reshape", samples, graph.integers(1, 1, -1), name="output")
-    edge = graph.constant([0.0])
-    with_edges = graph.node("Concat", edge, graph.node("Cast", frames, to=FLOAT), edge, axis=0)
-    graph.node("Unsqueeze", with_edges, graph.integers(0), name="frames_per_id")
-    outputs: Shapes = {"output": (FLOAT, (1, 1, "samples")), "frames_per_id": (FLOAT, (1, "expanded_ids"))}
+    of_ids = _frames_of_ids(graph, "input", frames, voice.description.model_spec().num_symbols)
+    graph.node("Unsqueeze", graph.node("Cast", of_ids, to=FLOAT), graph.integers(0), name="frames_per_id")
+    outputs: Shapes = {"output": (FLOAT, (1, 1, "samples")), "frames_per_id": (FLOAT, (1, "ids"))}
     return graph.model("voice", inputs, outputs, voice.facts() | {"add_blank": "1"} | metadata)
 
 
@@ -67,10 +71,7 @@ def add_program_inputs(
         ignored: tensor float (1,) without effect: an input that no node uses would be removed from the graph.
     """
     defaults, num_symbols = voice.description.defaults, voice.description.model_spec().num_symbols
-    flat = graph.node("Reshape", ids, graph.integers(-1))
-    is_symbol = graph.node(
-        "And", graph.node("Greater", flat, graph.integers(1)), graph.node("Less", flat, graph.integers(num_symbols))
-    )
+    flat, is_symbol = _marked_symbols(graph, ids, num_symbols)
     graph.node("Compress", flat, is_symbol, name="tokens", axis=0)
     temperature = graph.node("Add", noise, graph.node("Mul", ignored, graph.constant(0.0)))
     graph.node("Squeeze", temperature, graph.integers(0), name="temperature")
@@ -81,6 +82,46 @@ def add_program_inputs(
     graph.node("Identity", graph.constant(language, np.int64), name="language")
     speaker = graph.node("Squeeze", "sid", graph.integers(0)) if voice.speaker_vectors is not None else None
     return add_voice(graph, voice, speaker, noise=None)
+
+
+def _marked_symbols(graph: Graph, ids: str, num_symbols: int) -> tuple[str, str]:
+    """The ids as (ids,), and which of them are symbols: neither padding, blank, start nor end."""
+    flat = graph.node("Reshape", ids, graph.integers(-1))
+    is_symbol = graph.node(
+        "And", graph.node("Greater", flat, graph.integers(1)), graph.node("Less", flat, graph.integers(num_symbols))
+    )
+    return flat, is_symbol
+
+
+def _frames_of_ids(graph: Graph, ids: str, frames: str, num_symbols: int) -> str:
+    """Frames of each id (ids,), from those of the blank-expanded symbols; 0 for the end of the sentence."""
+    flat, is_symbol = _marked_symbols(graph, ids, num_symbols)
+    is_symbol = graph.node("Cast", is_symbol, to=INT64)
+    is_end = graph.node("Cast", graph.node("Greater", flat, graph.integers(num_symbols)), to=INT64)
+    count = graph.node("CumSum", is_symbol, graph.constant(0, np.int64))
+
+    def next_of(values: str, after_last: int) -> str:
+        rest = graph.node("Slice", values, graph.integers(1), graph.integers(LARGEST_INT64))
+        return graph.node("Concat", rest, graph.integers(after_last), axis=0)
+
+    symbol_follows = graph.node("Not", graph.node("Equal", count, next_of(count, -1)))
+    end_follows = graph.node("Equal", next_of(is_end, 1), graph.integers(1))
+    has_blank = graph.node("Cast", graph.node("Or", symbol_follows, end_follows), to=INT64)
+    has_blank = graph.node("Mul", has_blank, graph.node("Sub", graph.integers(1), is_end))
+    blank = graph.node("Mul", count, graph.integers(2))  # its index among the expanded symbols
+    own = graph.node("Mul", graph.node("Gather", frames, graph.node("Sub", blank, is_symbol)), is_symbol)
+    return graph.node("Add", own, graph.node("Mul", graph.node("Gather", frames, blank), has_blank))
+
+
+def phoneme_ids(voice: WholeVoice) -> dict[str, list[int]]:
+    """Piper's `phoneme_id_map`. Symbols of espeak-ng, by which Piper phonemizes, get the ids of our own G2P's."""
+    known = symbol_ids(voice.description)
+    ids = {symbol: [index] for symbol, index in known.items()}
+    language = base_language(voice.language)
+    if voice.speaks_phonemes and language in voice.description.g2p:
+        for symbol, ours in espeak_symbols(language).items():
+            ids[symbol] = [known[each] for each in ours if each in known]
+    return ids
 
 
 def symbol_ids(description: VoiceDescription) -> dict[str, int]:
@@ -94,15 +135,15 @@ def symbol_ids(description: VoiceDescription) -> dict[str, int]:
 def piper_config(voice: WholeVoice) -> dict:
     """The content of `NAME.onnx.json`."""
     description = voice.description
-    mel, speakers, ids = description.mel_spec(), description.speakers, symbol_ids(description)
+    mel, speakers = description.mel_spec(), description.speakers
     return {
         "audio": {"sample_rate": mel.sample_rate},
         "espeak": {"voice": espeak_voice(voice)},
         "language": {"code": voice.language},
         "inference": {"noise_scale": description.defaults.temperature, "length_scale": 1.0, "noise_w": 0.0},
         "phoneme_type": "espeak" if voice.speaks_phonemes else "text",
-        "phoneme_id_map": {symbol: [index] for symbol, index in ids.items()},
-        "num_symbols": len(ids),
+        "phoneme_id_map": phoneme_ids(voice),
+        "num_symbols": len(symbol_ids(description)),
         "num_speakers": 1 if voice.speaker_vectors is None else len(speakers),
         "speaker_id_map": {name: index for index, name in enumerate(speakers)} if len(speakers) > 1 else {},
         "hop_length": mel.hop_length,

@@ -79,6 +79,11 @@ def from_espeak(symbols: str, language: str) -> str:
     return _PATTERNS[language].sub(lambda match: table[match[0]], symbols)
 
 
+def espeak_symbols(language: str) -> dict[str, str]:
+    """espeak-ng's IPA symbols of one code point that are written otherwise here → symbols of the inventory, or nothing."""
+    return {symbol: ours for symbol, ours in _FROM_ESPEAK[language].items() if len(symbol) == 1}
+
+
 def covers(language: str) -> bool:
     """Whether texts of a language are read by a model of ours."""
     code = _CODES.get(language.strip().lower().replace("_", "-"))

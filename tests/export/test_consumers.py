@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from myxtts.audio.mel import mel_numpy
 from myxtts.export.piper import export_piper
 from myxtts.export.sherpa import export_sherpa
 from myxtts.synthesis.bundled import bundled_voice
-from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
@@ -17,25 +17,40 @@ from tests.synthesis.tiny_voice import write_voice
 pytestmark = pytest.mark.slow
 
 
-def test_piper_speaks_the_bundled_voice_as_we_do(tmp_path):
+def assert_same_sound(spoken, voice, expected):
+    """The samples of a program are those of our vocoder but for its noise, which the exported graph draws itself.
+
+    Two noises of our own vocoder differ by 0.16 in the mean of their log-mels; speech that is one frame late by 0.43.
+    """
+    assert len(spoken) == len(expected)
+    difference = mel_numpy(np.asarray(spoken, np.float32), voice.mel) - mel_numpy(expected, voice.mel)
+    assert np.mean(np.abs(difference)) < 0.22
+
+
+def spoken_by_us(voice, ids):
+    """Samples without noise in the decoder, and the frames of each symbol."""
+    sampling = voice.sampling(SpeechOptions(temperature=0.0))
+    encoded = voice.engine.encode(ids, sampling)
+    noise = noise_of(0, 0, int(encoded.frames.sum()), voice.mel.n_mels)
+    return np.clip(voice.vocoder(voice.engine.decode(*encoded, noise, sampling)), -1, 1), encoded.frames
+
+
+def test_piper_speaks_the_bundled_voice_as_we_do(tmp_path, caplog):
     piper = pytest.importorskip("piper")
-    folder = export_piper(bundled_voice(), tmp_path / "allison")
-    loaded = piper.PiperVoice.load(folder / "allison.onnx")
+    folder = export_piper(bundled_voice(), tmp_path / "kathleen")
+    loaded = piper.PiperVoice.load(folder / "kathleen.onnx")
     settings = piper.SynthesisConfig(noise_scale=0.0, normalize_audio=False)
-    (chunk,) = loaded.synthesize("Thank you for calling.", settings, include_alignments=True)
-    assert "".join(chunk.phonemes) == "θˈæŋk juː fɔːɹ kˈɔːlɪŋ."
+    (chunk,) = loaded.synthesize("Thank you for calling the third bird.", settings, include_alignments=True)
+    assert "".join(chunk.phonemes) == "θˈæŋk juː fɔːɹ kˈɔːlɪŋ ðə θˈɜːd bˈɜːd."
+    assert "Missing phoneme" not in caplog.text
 
     voice = Voice.load()
     ids = [each for each in chunk.phoneme_ids if 1 < each < len(voice.description.symbols)]
-    sampling = voice.sampling(SpeechOptions(temperature=0.0))
-    encoded = voice.engine.encode(ids, sampling)
+    assert "".join(voice.description.symbols[each] for each in ids) == "θˈæŋk ju fɔɹ kˈɔlɪŋ ðə θˈɝd bˈɝd."
+    expected, frames = spoken_by_us(voice, ids)
     samples = [each.num_samples for each in chunk.phoneme_alignments]
-    assert sum(samples) == encoded.frames.sum() * voice.mel.hop_length
-    noise = noise_of(0, 0, int(encoded.frames.sum()), voice.mel.n_mels)
-    expected = GriffinLim(voice.mel)(voice.engine.decode(*encoded, noise, sampling))
-    spoken = chunk.audio_float_array
-    assert len(spoken) == len(expected)
-    assert np.sqrt(np.mean((spoken - np.clip(expected, -1, 1)) ** 2)) < 5e-3
+    assert sum(samples) == frames.sum() * voice.mel.hop_length
+    assert_same_sound(chunk.audio_float_array, voice, expected)
 
 
 def sherpa_voice(sherpa_onnx, **kind):
@@ -46,7 +61,7 @@ def sherpa_voice(sherpa_onnx, **kind):
 
 def test_sherpa_speaks_the_words_of_our_lexicon_as_we_do(tmp_path):
     sherpa_onnx = pytest.importorskip("sherpa_onnx")
-    folder = export_sherpa(bundled_voice(), tmp_path / "allison")  # all 126,000 words
+    folder = export_sherpa(bundled_voice(), tmp_path / "kathleen")  # all 126,000 words
     matcha = sherpa_onnx.OfflineTtsMatchaModelConfig(
         acoustic_model=str(folder / "model.onnx"),
         vocoder="",
@@ -60,16 +75,12 @@ def test_sherpa_speaks_the_words_of_our_lexicon_as_we_do(tmp_path):
     settings.silence_scale = 1.0
     audio = sherpa_voice(sherpa_onnx, matcha=matcha).generate(text, settings)
     voice = Voice.load()
-    sampling = voice.sampling(SpeechOptions(temperature=0.0))
     lexicon = dict(line.split(" ", 1) for line in (folder / "lexicon.txt").read_text().splitlines())
     parts = re.findall(r"([a-z]+)([,.]?)", text.lower())
     symbols = " ".join(lexicon[word].replace(" ", "") + mark for word, mark in parts)
-    encoded = voice.engine.encode([voice.tokenizer.symbols.id_of[symbol] for symbol in symbols], sampling)
-    noise = noise_of(0, 0, int(encoded.frames.sum()), voice.mel.n_mels)
-    expected = np.clip(GriffinLim(voice.mel)(voice.engine.decode(*encoded, noise, sampling)), -1, 1)
+    expected, _ = spoken_by_us(voice, [voice.tokenizer.symbols.id_of[symbol] for symbol in symbols])
     assert audio.sample_rate == voice.sample_rate
-    assert len(audio.samples) == len(expected)
-    assert np.sqrt(np.mean((np.array(audio.samples) - expected) ** 2)) < 5e-3
+    assert_same_sound(audio.samples, voice, expected)
 
 
 def test_sherpa_speaks_letters(tmp_path):

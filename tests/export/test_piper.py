@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,12 +11,14 @@ import pytest
 from myxtts.audio.mel import mel_numpy
 from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import GriffinLimGraph
-from myxtts.export.piper import export_piper, symbol_ids
+from myxtts.export.piper import export_piper, phoneme_ids, symbol_ids
+from myxtts.export.whole_voice import WholeVoice
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
+from myxtts.text.tokenizer import FrontEnd, SymbolTable
 from tests.synthesis.tiny_voice import MEL, describe, write_voice
 
 IDS = [12, 8, 15, 2, 20, 9]
@@ -64,6 +67,34 @@ def test_ids_with_and_without_blanks_and_marks_say_the_same(voices, tmp_path):
     folder = export_piper(voices[0], tmp_path / "voice")
     with_blanks, without = (run(folder, ids)[0] for ids in (as_piper_gives_them(IDS), IDS))
     np.testing.assert_array_equal(with_blanks, without)
+
+
+def test_the_frames_of_ids_add_up_with_repeated_and_missing_blanks(voices, tmp_path):
+    _, frames = expected(Voice.load(voices[0]), IDS)
+    blanks, symbols = frames[::2], frames[1::2]
+    start = describe().model_spec().num_symbols
+    first, *others, last = IDS
+    ids = [start, 1, first, 1, 1, *others, last, 1, start + 1]  # two blanks after the first symbol, then none
+    _, found = run(export_piper(voices[0], tmp_path / "voice"), ids)
+    inner = [symbol + blank for symbol, blank in zip(symbols[1:-1], blanks[2:-1], strict=True)]
+    assert found[0].tolist() == [0, blanks[0], symbols[0], 0, blanks[1], *inner, symbols[-1], blanks[-1], 0]
+
+
+def test_symbols_of_espeak_get_the_ids_of_our_own_phonemes():
+    symbols = SymbolTable().extended_with("bdtɝəˈiɹ")
+    description = describe(
+        symbols=symbols.to_list(),
+        front_end=FrontEnd("phonemes").to_dict(),
+        g2p={"en": "0" * 64},
+        languages=("en", "de"),
+    )
+    voice = WholeVoice(Path(), description, {}, None, None, "en")
+    ids = symbol_ids(description)
+    mapped = phoneme_ids(voice)
+    assert (mapped["ɜ"], mapped["ɾ"], mapped["ː"], mapped["b"]) == ([ids["ɝ"]], [ids["t"]], [], [ids["b"]])
+    assert mapped["ᵻ"] == []  # the voice has no ɪ
+    german = phoneme_ids(replace(voice, language="de"))
+    assert "ɜ" not in german
 
 
 def test_length_speaker_and_language_have_an_effect(voices, tmp_path):
