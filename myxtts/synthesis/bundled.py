@@ -51,6 +51,18 @@ def bundled_voice(*languages: str) -> Path:
     return folders[first_voice_with(languages, spoken)]
 
 
+def bundled_origin(*languages: str) -> Path:
+    """The folder of the bundled voice that new voices of these languages start from: the one with most speakers."""
+    folders = bundled_voices()
+    described = {name: read_description(folder) for name, folder in folders.items()}
+    suitable = {
+        name: each
+        for name, each in described.items()
+        if all(match_language(language, each.languages) in each.languages for language in languages)
+    } or described
+    return folders[max(suitable, key=lambda name: len(suitable[name].speakers))]
+
+
 def bundled_voice_for(
     text: str, language: str | None, suits: Callable[[Path, VoiceDescription], bool] = lambda folder, description: True
 ) -> Path:

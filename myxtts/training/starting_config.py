@@ -23,8 +23,8 @@ from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
 from myxtts.runtime.progress import ignore_line
-from myxtts.synthesis.bundled import BUNDLED, NAMES, bundled_voice, find_voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_description
+from myxtts.synthesis.bundled import BUNDLED, NAMES, bundled_origin, find_voice
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, read_description
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint
 
@@ -54,6 +54,8 @@ class Origin:
     model: ModelSpec
     text_symbols: str
     languages: tuple[str, ...]
+    distilled_to: int | None = None
+    """Steps that its decoder was distilled to; None: it was not."""
 
     @property
     def size(self) -> str:
@@ -73,7 +75,12 @@ def read_origin(init_from: str) -> Origin:
     if (path / DESCRIPTION_NAME).is_file():
         voice = read_description(path)
         return Origin(
-            init_from, voice.mel_spec(), voice.model_spec(), text_symbols_of(voice.front_end), tuple(voice.languages)
+            init_from,
+            voice.mel_spec(),
+            voice.model_spec(),
+            text_symbols_of(voice.front_end),
+            tuple(voice.languages),
+            distilled_to=voice.defaults.steps if voice.defaults.steps < Defaults.steps else None,
         )
     state = read_state(path)
     try:
@@ -84,6 +91,7 @@ def read_origin(init_from: str) -> Origin:
             ModelSpec.from_dict(corpus["model"]),
             text_symbols_of(corpus["front_end"]),
             tuple(corpus["languages"]),
+            distilled_to=corpus["model"].get("distill_steps"),
         )
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} does not hold what a checkpoint holds: {error}.") from None
@@ -113,6 +121,11 @@ def resolve_starting_config(
     elif init_from is not None:
         origin = read_origin(init_from)
         _refuse_contradictions(config, origin)
+        if origin.distilled_to is not None:
+            announce(
+                f"The decoder of {init_from} was distilled to {origin.distilled_to} steps and has to learn the others again. "
+                "Start from a voice that was not distilled, such as base, if you have one."
+            )
         settings = _settings_of_origin(config.model, origin)
     taken_from = config.training.checkpoint_dir if run is not None else init_from
     filled = _filled_in(config_to_dict(config), settings)
@@ -127,12 +140,12 @@ def resolve_starting_config(
 
 
 def _bundled_origin(data: DataConfig, run: Mapping[str, Any] | None) -> str:
-    """The name of the bundled voice that a run started from, or that is the one for the languages of the corpora."""
+    """The name of the bundled voice that a run started from, or that is the one to start from in the languages of the corpora."""
     before = None if run is None else run["config"]["training"]["init_from"]
     if before in (BUNDLED, *NAMES):
         return before
     parts = [with_prepared_language(part) for part in part_configs(data).values()]
-    return bundled_voice(*{part.language or DEFAULT_LANGUAGE for part in parts}).name
+    return bundled_origin(*{part.language or DEFAULT_LANGUAGE for part in parts}).name
 
 
 def _newest_state(folder: Path) -> dict[str, Any] | None:
@@ -200,6 +213,11 @@ def _refuse_contradictions(config: XTTSConfig, origin: Origin) -> None:
     ):
         dimensions = ", ".join(f"{name} {trained['model'][name]}" for name in DIMENSIONS)
         found.append(f"model.size: {size}; {origin.name} is {origin.size} ({dimensions})")
+    if config.model.distill_steps is not None and origin.distilled_to is not None:
+        raise ConfigError(
+            f"model.distill_steps needs a teacher that takes {Defaults.steps} steps. Received: {origin.name}, which was "
+            f"distilled to {origin.distilled_to} itself. Distill the voice that it was made from."
+        )
     if found:
         raise ConfigError(
             f"Settings contradict --init-from {origin.name}:\n"

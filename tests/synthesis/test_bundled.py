@@ -140,7 +140,7 @@ def test_a_voice_can_be_exported_with_another_vocoder_and_back(bundle, here, cap
     assert "leave out --shared-assets" in failure_of(capsys, *words)
 
 
-def test_a_training_starts_from_the_bundled_voice_of_its_language(bundle, tmp_path):
+def test_a_training_starts_from_the_bundled_voice_with_most_speakers(bundle, tmp_path):
     from myxtts.training.starting_config import resolve_starting_config
 
     def start(init_from, language):
@@ -148,9 +148,9 @@ def test_a_training_starts_from_the_bundled_voice_of_its_language(bundle, tmp_pa
         config = XTTSConfig(data=DataConfig(language=language, text_symbols="graphemes"), training=training)
         return resolve_starting_config(config).training.init_from
 
-    assert start("bundled", None) == "kathleen"
+    assert start("bundled", None) == "base"
     assert start("bundled", "fa") == "base"
-    assert start("base", "en") == "base"
+    assert start("kathleen", "en") == "kathleen"
 
 
 def test_german_without_espeak_is_one_clear_line_and_english_needs_none(monkeypatch):

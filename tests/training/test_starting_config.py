@@ -13,13 +13,14 @@ from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSCo
 from myxtts.config.load import config_to_dict, parse_config
 from myxtts.errors import ConfigError
 from myxtts.models.spec import ModelSpec
-from myxtts.synthesis.bundled import bundled_voice
-from myxtts.synthesis.voice_folder import read_description
+from myxtts.synthesis.bundled import bundled_voices
+from myxtts.synthesis.voice_folder import Defaults, read_description
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import FORMAT_VERSION
 from myxtts.training.starting_config import check_network, make_run_folders, resolve_starting_config
 from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
+from tests.synthesis.tiny_voice import write_voice
 from tests.training.small_runs import quiet_display, small_config
 
 PERSIAN_MEL = MelSpec(22050, n_fft=1408, win_length=1400, hop_length=352, n_mels=100, f_min=20.0, f_max=10000.0)
@@ -73,11 +74,26 @@ def test_the_language_of_the_prepared_corpus_wins_over_the_default(tmp_path):
 
 
 def test_the_bundled_voice_gives_its_mel_symbols_language_and_size(tmp_path):
-    voice = read_description(bundled_voice())
-    config = settled(tmp_path, init_from="bundled")
+    voice = read_description(bundled_voices()["kathleen"])
+    config = settled(tmp_path, init_from="kathleen")
     assert MelSpec.from_config(config.data, config.data.sample_rate) == voice.mel_spec()
     assert (config.data.text_symbols, [config.data.language]) == (text_symbols_of(voice.front_end), voice.languages)
     assert config.model.size == "tiny"
+
+
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_a_new_voice_starts_from_the_bundled_one_with_most_speakers(tmp_path, language):
+    assert settled(tmp_path, {"language": language}, init_from="bundled").training.init_from == "base"
+
+
+def test_a_distilled_voice_is_announced_as_a_start_and_refused_as_a_teacher(tmp_path):
+    source = write_voice(tmp_path / "voice", defaults=Defaults(steps=2))
+    training = TrainingConfig(checkpoint_dir=str(tmp_path / "run"), init_from=str(source))
+    lines = []
+    resolve_starting_config(XTTSConfig(training=training), announce=lines.append)
+    assert any("was distilled to 2 steps" in line for line in lines)
+    with pytest.raises(ConfigError, match="distilled to 2 itself"):
+        resolve_starting_config(XTTSConfig(training=training, model=ModelConfig(distill_steps=2)))
 
 
 def test_a_checkpoint_gives_its_mel_symbols_language_and_dimensions(tmp_path):
