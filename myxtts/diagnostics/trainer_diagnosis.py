@@ -20,6 +20,7 @@ from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, read_model
+from myxtts.diagnostics.observe.rules_host import STALL_FRACTION
 from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
@@ -105,7 +106,6 @@ def diagnose_retracing(
         )
 
 
-STALL_FRACTION = 0.05
 STEP_ALONE_REPETITIONS = 10
 
 
