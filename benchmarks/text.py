@@ -121,7 +121,7 @@ def measure_english(folder: Path | None) -> dict[str, float | str]:
     except TextError:
         cmudict, wanted = None, {word: [phonemes] for word, phonemes in reader.lexicon.items()}
         results["en_reference"] = "lexicon of the model"
-    words = [word for word in wanted if g2p_english.is_held_out(word) and re.fullmatch("[a-z]+", word)]
+    words = [word for word in wanted if g2p_english.is_held_out_word(word) and re.fullmatch("[a-z]+", word)]
     heard = dict(zip(words, reader.read_letters(words), strict=True))
     results |= {"en_per": held_out_error(words, wanted, heard.__getitem__), "en_held_out_words": float(len(words))}
     if phonemes.is_installed():

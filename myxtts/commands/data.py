@@ -338,7 +338,7 @@ def run_advise(arguments: argparse.Namespace) -> int:
     """Measure, print and write."""
     from myxtts.corpus.manifest import read_manifest
     from myxtts.evaluation.advise import advice_lines, advise
-    from myxtts.evaluation.report import write_report
+    from myxtts.evaluation.score_report import write_report
     from myxtts.synthesis.bundled import find_voice
 
     voice = None if arguments.voice is None else find_voice(arguments.voice)

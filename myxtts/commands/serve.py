@@ -275,7 +275,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
 
 def _judges() -> Judges:
     """A recognizer and a speaker encoder, as far as their packages are installed."""
-    from myxtts.evaluation.metrics import METRIC_PACKAGES, is_installed
+    from myxtts.evaluation.metrics import METRIC_PACKAGES, has_package
     from myxtts.serving.studio import Judges
     from myxtts.serving.studio_record import Heard
 
@@ -297,9 +297,9 @@ def _judges() -> Judges:
         one, other = embedder.embed(first, first_rate), embedder.embed(second, second_rate)
         return None if one is None or other is None else float(one @ other)
 
-    has_recognizer = is_installed("rapidfuzz") and (is_installed("moonshine_voice") or is_installed("pocketsphinx"))
-    has_encoder = is_installed("resemblyzer") and is_installed("torch")
-    metrics = [name for name, packages in METRIC_PACKAGES.items() if all(map(is_installed, packages))]
+    has_recognizer = has_package("rapidfuzz") and (has_package("moonshine_voice") or has_package("pocketsphinx"))
+    has_encoder = has_package("resemblyzer") and has_package("torch")
+    metrics = [name for name, packages in METRIC_PACKAGES.items() if all(map(has_package, packages))]
     if not has_recognizer:
         metrics = [name for name in metrics if name not in ("cer", "wer")]
     return Judges(hear if has_recognizer else None, compare if has_encoder else None, tuple(metrics))

@@ -57,7 +57,7 @@ def read_sentences(path: str | Path, language: str = DEFAULT_LANGUAGE) -> tuple[
     return tuple(Sentence(f"{index:03d}", text, language) for index, text in enumerate(texts, start=1))
 
 
-def choose_held_out(
+def held_out_sentences(
     everything: Sequence[Sentence], own_split: Sequence[Sentence], split: TrainingSplit | None
 ) -> tuple[Sentence, ...]:
     """The clips of a corpus that training held out; in another corpus, the held-out clips of its own split."""

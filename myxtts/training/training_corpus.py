@@ -64,7 +64,7 @@ class TrainingCorpus:
         )
 
 
-def open_corpus(
+def open_training_corpus(
     data: DataConfig,
     training: TrainingConfig,
     replicas: int = 1,

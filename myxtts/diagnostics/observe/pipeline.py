@@ -195,7 +195,7 @@ def _starts(fetches: list) -> Any:
 
 
 def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
-    nodes = read_model(dataset.model)
+    nodes = model_nodes(dataset.model)
     batches = max(dataset.model_elements, 1)
     times = _match(dataset.stages, nodes, batches)
     stages_kinds = [stage.kind for stage in dataset.stages]
@@ -222,7 +222,7 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
     )
 
 
-def read_model(model: Any) -> list[ModelNode]:
+def model_nodes(model: Any) -> list[ModelNode]:
     """The nodes of TensorFlow's model, the one nearest to the training first, each before its inputs."""
     if model is None:
         return []
