@@ -92,7 +92,7 @@ def open_training_corpus(
         data_folder=data_folder,
     )
     rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
-    set_aside = summarize_rejections((*rejections, *planned.dropped))
+    rejected = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
         cache,
         planned.training,
@@ -100,7 +100,7 @@ def open_training_corpus(
         planned.max_mel_frames,
         data_folder,
         planned.sound,
-        set_aside,
+        rejected,
         report,
     )
 

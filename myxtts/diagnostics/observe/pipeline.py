@@ -159,11 +159,6 @@ class PipelineFacts:
     loader_seconds_per_batch: float
     """All stages together, on one thread each."""
     repeats: bool
-    dataset_index: int
-
-    def stage_of(self, kind: str) -> DatasetStage | None:
-        """The first stage of a kind, from the training inwards."""
-        return next((stage for stage in self.stages if stage.kind == kind), None)
 
     @property
     def slowest(self) -> StageTime | None:
@@ -218,7 +213,6 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
         is_prefetching=any(kind in _ASYNCHRONOUS for kind in above),
         loader_seconds_per_batch=sum(node.seconds for node in nodes) / batches,
         repeats="repeat" in stages_kinds or "shuffle_and_repeat" in stages_kinds,
-        dataset_index=dataset.index,
     )
 
 
