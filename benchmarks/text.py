@@ -24,9 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
+from benchmarks.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from benchmarks.text_cases import misplaced_sentences, score_cases
 from myxtts.errors import TextError
-from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from myxtts.text import g2p, phonemes
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
