@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Pyt
 
 from benchmarks.harness import add_voice_argument, interleaved, print_table, ratio, write_json
 from benchmarks.synthesis import sentences
-from myxtts.synthesis.engine import Encoded, Engine, Session
+from myxtts.synthesis.engine import EncodedText, Engine, Session
 from myxtts.synthesis.onnx_file import cut_model, read_model
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
@@ -148,7 +148,7 @@ def difference(voice: Voice, reference: Engine, engine: Engine, texts: list[str]
     return {"mel_rms": (squares / count) ** 0.5, "mel_largest": largest, "durations_changed": changed / symbols}
 
 
-def _noise(voice: Voice, encoded: Encoded) -> np.ndarray:
+def _noise(voice: Voice, encoded: EncodedText) -> np.ndarray:
     return noise_of(0, 0, int(encoded.frames.sum()), voice.mel.n_mels)
 
 

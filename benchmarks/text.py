@@ -24,9 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
+from benchmarks.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from benchmarks.text_cases import misplaced_sentences, score_cases
 from myxtts.errors import TextError
-from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 from myxtts.text import g2p, phonemes
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
@@ -121,7 +121,7 @@ def measure_english(folder: Path | None) -> dict[str, float | str]:
     except TextError:
         cmudict, wanted = None, {word: [phonemes] for word, phonemes in reader.lexicon.items()}
         results["en_reference"] = "lexicon of the model"
-    words = [word for word in wanted if g2p_english.is_held_out(word) and re.fullmatch("[a-z]+", word)]
+    words = [word for word in wanted if g2p_english.is_held_out_word(word) and re.fullmatch("[a-z]+", word)]
     heard = dict(zip(words, reader.read_letters(words), strict=True))
     results |= {"en_per": held_out_error(words, wanted, heard.__getitem__), "en_held_out_words": float(len(words))}
     if phonemes.is_installed():

@@ -34,6 +34,8 @@ MP3_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 """Hz: the sample rates of MPEG-1, MPEG-2 and MPEG-2.5 Layer III."""
 MP3_HEADER_BYTES = 64
 """A Xing, Info or VBRI header begins within the first 36 bytes of the first frame."""
+LARGEST_INT16 = 32767.0
+"""The int16 of a sample of 1."""
 OGG_HIGHEST_RATE = 192_000
 """Hz. Beyond 200 kHz libvorbis aborts the process."""
 FLAC_HIGHEST_ODD_RATE = 65_535
@@ -225,10 +227,15 @@ def write_audio(
         raise AudioError(f"{target} cannot be written: {cause_of(error)}.", "missing") from None
 
 
+def samples_to_pcm(samples: np.ndarray) -> bytes:
+    """Float samples in -1…1 as 16-bit little-endian bytes; louder ones are clipped."""
+    return (np.clip(samples, -1, 1) * LARGEST_INT16).round().astype("<i2").tobytes()
+
+
 def _encode(samples: np.ndarray, sample_rate: int, name: str, quality: float | None) -> bytes:
     """The whole file in memory: headers are completed at the end, and a socket or pipe cannot seek back to them."""
     if name == "raw":
-        return (np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes()
+        return samples_to_pcm(samples)
     container, coding = FORMATS[name]
     stream = io.BytesIO()
     compression = None if quality is None else 1.0 - quality

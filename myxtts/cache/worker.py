@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.audio.clips import load_clip
-from myxtts.audio.files import probe_audio
+from myxtts.audio.files import probe_audio, samples_to_pcm
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.cache.records import Sound
@@ -56,8 +56,6 @@ OF_THE_CONTENT = ("empty file", "cut off", "not audio")
 OF_THE_MOMENT = ("missing", "permission denied")
 """Reasons that do not follow from the recording's content."""
 
-LARGEST_SAMPLE = 32767.0
-"""The int16 of a sample of 1."""
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
 TEXTS_PER_JOB = 64
@@ -233,8 +231,8 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         }
         if not with_sound:
             return head, mel.data.cast("B")
-        whole_numbers = np.round(np.clip(samples, -1.0, 1.0) * LARGEST_SAMPLE).astype("<i2")
-        return head, b"".join((mel.tobytes(), whole_numbers.tobytes(), track_pitch(samples, spec).tobytes()))
+        pcm = samples_to_pcm(samples)
+        return head, b"".join((mel.tobytes(), pcm, track_pitch(samples, spec).tobytes()))
 
     def length(item: list[Any]) -> Result:
         path, sample_rate = item

@@ -1,4 +1,5 @@
-"""`myxtts corpus`, `prepare`, `verify` and `stats`: from a folder of recordings to a verified cache.
+"""`myxtts corpus`, `prepare`, `verify`, `stats` and `advise`: from a folder of recordings to a verified cache, and what it is
+good for.
 
 Exit codes: 0 success (verify: no damage, or all of it repaired); 1 verify found damage and --fix was not given; 2 a problem that
 the user can fix, explained in one message; 130 interrupted (the next `prepare` continues where this one stopped).
@@ -10,18 +11,20 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.commands.config_flags import add_corpus_flags, config_of, language_code
 from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.errors import CorpusError
 from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.console import print_line
+from myxtts.runtime.console import exit_on_signals, print_line, printable
 from myxtts.runtime.progress import open_progress
 
 if TYPE_CHECKING:
     from myxtts.cache.verify import VerifyReport
     from myxtts.corpus.corpus_writer import CorpusSummary
+
 
 EXIT_DAMAGED = 1
 ASTERISK_FOLDER = "corpora/asterisk"
@@ -313,3 +316,37 @@ def _write_json(path: str, content: Any) -> None:
         write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise CorpusError(f"The statistics cannot be written. Received: {path} ({cause_of(error)}).") from None
+
+
+def configure_advise(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts advise`."""
+    parser.add_argument("data", metavar="DATA", type=Path, help="folder of recordings with their texts")
+    parser.add_argument(
+        "--language",
+        default=DEFAULT_LANGUAGE,
+        help="language of clips whose metadata names none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--voice",
+        metavar="NAME|DIR",
+        help="voice whose network compares texts and recordings (default: the bundled voice for the language)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured as JSON")
+
+
+def run_advise(arguments: argparse.Namespace) -> int:
+    """Measure, print and write."""
+    from myxtts.corpus.manifest import read_manifest
+    from myxtts.evaluation.advise import advice_lines, advise
+    from myxtts.evaluation.score_report import write_report
+    from myxtts.synthesis.bundled import find_voice
+
+    voice = None if arguments.voice is None else find_voice(arguments.voice)
+    with exit_on_signals(), open_progress() as progress:
+        manifest = read_manifest(arguments.data, arguments.language, "all")
+        advice = advise(arguments.data, manifest.utterances, manifest.rejected, voice, progress)
+    for line in advice_lines(advice):
+        sys.stdout.write(f"{printable(line, keeps_lines=False)}\n")
+    if arguments.json is not None:
+        write_report(arguments.json, json.dumps(advice.to_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    return 0

@@ -111,12 +111,12 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
 
 def run_monitor(arguments: argparse.Namespace) -> int:
     """Print samples of the device and the run, and log them."""
-    from myxtts.diagnostics.monitor import CsvLog, describe, readings, why_no_gpu
+    from myxtts.diagnostics.monitor import describe, open_csv_log, readings, why_no_gpu
 
     reason = why_no_gpu()
     if reason:
         sys.stdout.write(f"{reason} Only CPU, memory and the trainer's own clock are shown.\n")
-    log = CsvLog(arguments.log_file) if arguments.log_file else None
+    log = open_csv_log(arguments.log_file) if arguments.log_file else None
     is_live, width = sys.stdout.isatty(), 0
     try:
         for reading in readings(arguments.duration, arguments.interval, arguments.run):

@@ -116,7 +116,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from myxtts.evaluation.evaluate import Evaluator
     from myxtts.evaluation.judge import load_judge
     from myxtts.evaluation.metrics import check_packages
-    from myxtts.evaluation.report import score_card, terminal_table, with_recordings_of, write_json
+    from myxtts.evaluation.score_report import score_card, terminal_table, with_recordings_of, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
     from myxtts.synthesis.score_card import save_score_card, weights_checksum
@@ -158,7 +158,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(evaluation, arguments.json)
     if arguments.html is not None:
-        from myxtts.evaluation.report import write_page
+        from myxtts.evaluation.score_report import write_page
 
         write_page(evaluation, arguments.html)
     return 0
@@ -266,12 +266,12 @@ def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | N
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
     from myxtts.errors import EvaluationError
-    from myxtts.evaluation.sentence_sets import choose_held_out, sentences_of
+    from myxtts.evaluation.sentence_sets import held_out_sentences, sentences_of
 
     folder = data if data is not None else bundled_corpus()
     own_split = sentences_of(read_manifest(folder, language, split="validation").utterances)
     everything = sentences_of(read_manifest(folder, language, split="all").utterances) if split is not None else ()
-    sentences = choose_held_out(everything, own_split, split)
+    sentences = held_out_sentences(everything, own_split, split)
     if not sentences:
         raise EvaluationError(f"{folder} has no held-out sentences. Expected some in metadata_eval.csv, or more clips.")
     return sentences

@@ -133,7 +133,7 @@ def run_say(arguments: argparse.Namespace) -> int:
 
 def _run_batch(arguments: argparse.Namespace) -> int:
     """Speak every line of a file; the files that exist are skipped, so that a run can be resumed."""
-    from myxtts.synthesis.batch import read_batch, speak_batch
+    from myxtts.synthesis.batch_file import read_batch, speak_batch
 
     for name, value in (
         ("TEXT", arguments.text),

@@ -1,18 +1,28 @@
-"""`myxtts text TEXT --language fa` shows how a text is read: cleaned, normalized, as phonemes, and as symbols."""
+"""`myxtts text TEXT --language fa` shows how a text is read: cleaned, normalized, as phonemes, and as symbols.
+
+`myxtts g2p train fa|en --data DIR` trains a pronunciation model; `myxtts g2p read fa TEXT` prints how it reads a text.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
+from myxtts.errors import TextError
 from myxtts.runtime.console import printable
 
 
 def configure_text(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts text`."""
+    from myxtts.config.config import DEFAULT_LANGUAGE
+
     parser.add_argument("text", metavar="TEXT", help="text to read")
-    parser.add_argument("--language", default="en", metavar="LANGUAGE", help="code or name (default: en)")
+    parser.add_argument(
+        "--language", default=DEFAULT_LANGUAGE, metavar="LANGUAGE", help="code or name (default: %(default)s)"
+    )
     parser.add_argument("--rules", action="store_true", help="also print each rule that changed the text")
 
 
@@ -52,3 +62,70 @@ def _read_aloud(normalized: str, language: str) -> tuple[str, str]:
 
 def _print(stage: str, content: str) -> None:
     sys.stdout.write(f"{stage + ':':<12}{printable(content)}\n")
+
+
+def configure_g2p(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `myxtts g2p`."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    train = actions.add_parser("train", help="train a model from the public sources that docs/text.md lists")
+    train.add_argument("language", choices=("en", "fa"))
+    train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
+    train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
+    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en); 0 keeps the tagger of --init-from")
+    train.add_argument(
+        "--checkpoint-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of the run, which is resumed (default: OUTPUT with the ending .run)",
+    )
+    train.add_argument("--reset-training", action="store_true", help="start again; the earlier run is moved away")
+    train.add_argument(
+        "--init-from", type=Path, metavar="FILE", help="train the tagger of an earlier Persian model further"
+    )
+    read = actions.add_parser("read", help="print the phonemes of a text")
+    read.add_argument("language", choices=("en", "fa"))
+    read.add_argument("text")
+
+
+def run_g2p(arguments: argparse.Namespace) -> int:
+    """Train or read."""
+    if arguments.action == "read":
+        from myxtts.text.g2p import phonemize
+        from myxtts.text.normalize import normalize_text
+
+        normalized = normalize_text(arguments.text, arguments.language)
+        sys.stdout.write(phonemize([normalized], arguments.language)[0] + "\n")
+        return 0
+    return _train(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    if not arguments.data.is_dir():
+        raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
+    is_persian = arguments.language == "fa"
+    if arguments.init_from and not is_persian:
+        raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
+    if arguments.epochs == 0 and not arguments.init_from:
+        raise TextError("--epochs 0 trains no tagger. Give --init-from with the model whose tagger is kept.")
+    from myxtts.runtime.startup import start_tensorflow
+
+    start_tensorflow()
+    from myxtts.text.g2p_files import load_model, save_model
+    from myxtts.training.display import Display
+    from myxtts.training.g2p_english import ENGLISH_SETTINGS, train_english
+    from myxtts.training.g2p_persian import PERSIAN_SETTINGS, train_persian
+    from myxtts.training.g2p_task import TaggerRun
+
+    settings = PERSIAN_SETTINGS if is_persian else ENGLISH_SETTINGS
+    if arguments.epochs is not None:
+        settings = replace(settings, epochs=arguments.epochs)
+    folder = arguments.checkpoint_dir or arguments.output.with_suffix(".run")
+    run = TaggerRun(folder, settings, Display(), arguments.reset_training)
+    if is_persian:
+        start = load_model(arguments.init_from).tagger if arguments.init_from else None
+        model = train_persian(arguments.data, run, start)
+    else:
+        model = train_english(arguments.data, run)
+    save_model(arguments.output, model)
+    run.display.line(f"Saved {arguments.output} ({arguments.output.stat().st_size / 1e6:.1f} MB).")
+    return 0

@@ -70,7 +70,7 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     """Train a vocoder, then print its losses and the files to listen to."""
     config = config_of(arguments)
     from myxtts.evaluation.clip_metrics import measure_pesq
-    from myxtts.evaluation.metrics import is_installed
+    from myxtts.evaluation.metrics import has_package
     from myxtts.runtime.startup import start_tensorflow
     from myxtts.training.starting_config import make_writable
 
@@ -80,7 +80,7 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     from myxtts.training.vocoder_task import train_vocoder
 
     display = Display()
-    rate = measure_pesq if is_installed("pesq") else None
+    rate = measure_pesq if has_package("pesq") else None
     summary = train_vocoder(config, display, reset_training=arguments.reset_training, rate=rate)
     display.table("What was measured", summary.rows())
     return 0

@@ -178,7 +178,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
 
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
-    from myxtts.training.voices import export_voice
+    from myxtts.training.voice_export import export_voice
 
     return export_voice(
         checkpoint,

@@ -22,7 +22,7 @@ from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.recipes import write_wav_corpus
 from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.training_corpus import TrainingCorpus, open_corpus
+from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 
 ROUNDS = 3
 CLIPS = 200
@@ -63,7 +63,7 @@ def compare_loading(config: XTTSConfig, announce: Announce) -> list[ComparisonRo
             "TensorFlow ops on the fly": dataclasses.replace(data, preprocessing_mode="runtime"),
             "from the cache": data,
         }
-        corpora = {name: open_corpus(way, config.training) for name, way in ways.items()}
+        corpora = {name: open_training_corpus(way, config.training) for name, way in ways.items()}
         speeds: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(ROUNDS):
             announce(f"Loading, round {number + 1} of {ROUNDS} ...")
@@ -136,7 +136,7 @@ def _clips_per_second(corpus: TrainingCorpus, data: DataConfig, seconds: float =
 
 def _write_wavs(config: XTTSConfig, folder: Path) -> None:
     """Some usable clips of the corpus as 16-bit WAV at its rate, which all loaders can read, with their texts."""
-    corpus = open_corpus(dataclasses.replace(config.data, preprocessing_mode="precompute"), config.training)
+    corpus = open_training_corpus(dataclasses.replace(config.data, preprocessing_mode="precompute"), config.training)
     paths = {one.id: one.path for one in read_corpus(config.data).utterances}
     chosen = corpus.plan.clips[corpus.plan.frame_counts <= FRAMES // 2][:CLIPS].tolist()
     clips = ((paths[str(corpus.cache.ids[clip])], str(corpus.cache.texts[clip])) for clip in chosen)

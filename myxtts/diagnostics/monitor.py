@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.machine import MachineSample, MachineSampler
@@ -22,7 +23,7 @@ RECENT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class MonitorReading:
     """The machine and the run at one moment."""
 
     machine: MachineSample
@@ -39,7 +40,7 @@ def readings(
     interval_seconds: float = 1.0,
     run: str | Path | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Reading]:
+) -> Iterator[MonitorReading]:
     """One reading per interval, until the duration is over, or forever without one."""
     if interval_seconds <= 0:
         raise DiagnosisError(f"The interval must be positive. Received: {interval_seconds} seconds.")
@@ -62,21 +63,21 @@ def why_no_gpu() -> str | None:
     return reason
 
 
-def _reading(machine: MachineSample, run: str | Path | None) -> Reading:
+def _reading(machine: MachineSample, run: str | Path | None) -> MonitorReading:
     if run is None:
-        return Reading(machine, None, False, None, None, None)
+        return MonitorReading(machine, None, False, None, None, None)
     status = read_status(run)
     steps = read_steps(run, last=2000)
     steps = steps[steps["unix_seconds"] > machine.unix_seconds - RECENT_SECONDS] if len(steps) else steps
     if len(steps) == 0:
-        return Reading(machine, status, status.is_running(), 0.0, 0.0, None)
+        return MonitorReading(machine, status, status.is_running(), 0.0, 0.0, None)
     whole = steps["wait_seconds"] + steps["host_seconds"] + steps["device_seconds"]
     total = max(float(whole.sum()), 1e-9)
     busy, wait = float(steps["device_seconds"].sum()) / total, float(steps["wait_seconds"].sum()) / total
-    return Reading(machine, status, status.is_running(), busy, wait, float(whole.mean()))
+    return MonitorReading(machine, status, status.is_running(), busy, wait, float(whole.mean()))
 
 
-def reading_rows(reading: Reading) -> list[list[str]]:
+def reading_rows(reading: MonitorReading) -> list[list[str]]:
     """Rows of CSV: one for each GPU, or one without."""
     machine, status = reading.machine, reading.status
     rest = [
@@ -113,21 +114,18 @@ def _percent(share: float | None) -> str:
 
 
 class CsvLog:
-    """Appends readings to a CSV file; the header is written once."""
+    """Appends readings to a CSV file that `open_csv_log` has opened."""
 
-    def __init__(self, path: str | Path):
-        self._path = Path(path)
-        try:
-            self._file = open(self._path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - open as long as the log
-        except OSError as error:
-            raise DiagnosisError(
-                f"The log cannot be written. Received: {path} ({error.strerror}). Name another file."
-            ) from None
-        self._writer = csv.writer(self._file)
+    def __init__(self, file: TextIO):
+        self._file = file
+        self._writer = csv.writer(file)
+
+    def begin(self) -> None:
+        """Write the header, once in a file."""
         if self._file.tell() == 0:
             self._writer.writerow(CSV_COLUMNS)
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: MonitorReading) -> None:
         """Write one reading, and flush it to the disk."""
         self._writer.writerows(reading_rows(reading))
         self._file.flush()
@@ -137,7 +135,7 @@ class CsvLog:
         self._file.close()
 
 
-def describe(reading: Reading) -> str:
+def describe(reading: MonitorReading) -> str:
     """One line for a live view."""
     machine, parts = reading.machine, []
     for gpu in machine.gpus:
@@ -156,3 +154,16 @@ def describe(reading: Reading) -> str:
     else:
         parts.append(f"memory {machine.process_rss_bytes / 2**20:.0f} MB")
     return " | ".join(parts)
+
+
+def open_csv_log(path: str | Path) -> CsvLog:
+    """The log in a file, which is continued if it exists."""
+    try:
+        file = open(path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - open as long as the log
+    except OSError as error:
+        raise DiagnosisError(
+            f"The log cannot be written. Received: {path} ({error.strerror}). Name another file."
+        ) from None
+    log = CsvLog(file)
+    log.begin()
+    return log

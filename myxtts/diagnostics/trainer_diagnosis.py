@@ -19,7 +19,8 @@ from absl import logging
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.issues import duration, percent
-from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, read_model
+from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, model_nodes
+from myxtts.diagnostics.observe.rules_host import STALL_FRACTION
 from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
 from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
@@ -105,7 +106,6 @@ def diagnose_retracing(
         )
 
 
-STALL_FRACTION = 0.05
 STEP_ALONE_REPETITIONS = 10
 
 
@@ -242,7 +242,7 @@ def _time_loader(
             model = tf.data.experimental.get_model_proto(iterator)
         except (tf.errors.OpError, ValueError):  # too few batches for a model
             continue
-        for node in read_model(model):
+        for node in model_nodes(model):
             named[node.kind] = named.get(node.kind, 0.0) + node.seconds
     seconds = tuple((name, total / max(count, 1)) for name, total in named.items())
     return stages, seconds, spent / max(count, 1)

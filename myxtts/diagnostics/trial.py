@@ -16,13 +16,11 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.compilation import Counts, Retrace
 from myxtts.runtime.timers import StepSummary, summarize
+from myxtts.training.autotune import COLD_STEPS
 from myxtts.training.display import Display
 from myxtts.training.loop import take_steps
 from myxtts.training.starting_config import resolve_starting_config
 from myxtts.training.trainer import XTTSTrainer
-
-COLD_STEPS = 2
-"""Steps after the warm-up that still fill caches of the allocator and the processor; reported separately."""
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ def _aligning_voice(voice: str | Path | None, language: str) -> Path:
 def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: ProgressCallback) -> list[Misfit]:
     """Texts of one language that do not fit their recordings, by the network of a voice."""
     stage = f"aligning texts ({utterances[0].language})"
-    fits = TextFitter(folder).measure(utterances, lambda done: progress(stage, done, len(utterances)))
+    fits = TextFitter.load(folder).measure(utterances, lambda done: progress(stage, done, len(utterances)))
     margins = np.array([fit.margin for fit in fits.values() if np.isfinite(fit.margin)])
     if not len(margins):
         raise VoiceError("it needs several clips with different texts.")

@@ -17,14 +17,12 @@ from myxtts.evaluation.evaluate import evaluation_callback
 from myxtts.evaluation.metrics import check_packages
 from myxtts.evaluation.recognizers import open_recognizer
 from myxtts.evaluation.sentence_sets import Sentence
-from myxtts.runtime.worker_process import Job, serve_jobs
+from myxtts.runtime.worker_process import NICENESS, Job, serve_jobs
 from myxtts.runtime.workers import WorkerPool
 from myxtts.synthesis.voice import Voice
 
 MODULE = "myxtts.evaluation.evaluation_worker"
 METRICS = ("cer", "wer", "failed")
-NICENESS = 10
-"""Added to the priority number of the process, so that the training goes first."""
 
 
 class WorkerEvaluation:

@@ -41,7 +41,7 @@ NEED_RECORDINGS = frozenset({"similarity", "pesq", "mcd", "log_f0_rmse", "durati
 """Metrics that compare a clip with a recording."""
 
 
-def is_installed(package: str) -> bool:
+def has_package(package: str) -> bool:
     """Whether a package can be imported, without importing it."""
     return importlib.util.find_spec(package) is not None
 
@@ -51,7 +51,7 @@ def check_packages(metrics: Sequence[str], writes_page: bool = False) -> None:
     needed: dict[str, tuple[str, ...]] = {metric: (*METRIC_PACKAGES[metric], *ALWAYS_NEEDED) for metric in metrics}
     if writes_page:
         needed["--html"] = PAGE_PACKAGES
-    lacking = {name: [each for each in packages if not is_installed(each)] for name, packages in needed.items()}
+    lacking = {name: [each for each in packages if not has_package(each)] for name, packages in needed.items()}
     missing = dict.fromkeys(package for packages in lacking.values() for package in packages)
     if missing:
         raise EvaluationError(

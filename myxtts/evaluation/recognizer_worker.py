@@ -19,10 +19,10 @@ import soundfile
 
 from myxtts.audio.clips import SILENT_PEAK
 from myxtts.evaluation.clip_metrics import comparable_clip
+from myxtts.evaluation.recognizers import RECOGNIZER_RATE
 from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.worker_process import Job, serve_jobs
 
-RATE = 16000
 PADDING_SECONDS = 0.1
 NOISE_LEVEL = 3e-4
 """RMS of the noise under every clip (70 dB below full scale): a synthesized pause can be digital silence, no recorded one is."""
@@ -35,7 +35,7 @@ def prepare_clip(samples: np.ndarray) -> np.ndarray | None:
     """A clip as every engine gets it, float32 (samples,) at 16 kHz; None if it is silent."""
     if len(samples) == 0 or float(np.abs(samples).max()) < SILENT_PEAK:
         return None
-    padded = np.pad(comparable_clip(samples, RATE), round(PADDING_SECONDS * RATE))
+    padded = np.pad(comparable_clip(samples, RECOGNIZER_RATE), round(PADDING_SECONDS * RECOGNIZER_RATE))
     noise = np.random.default_rng(0).normal(0.0, NOISE_LEVEL, len(padded))
     return np.clip(padded + noise, -1.0, 1.0).astype(np.float32)
 
@@ -45,7 +45,7 @@ def load_pocketsphinx(model: str) -> Transcribe:
     from pocketsphinx import Decoder
 
     decoder: Any = Decoder(
-        samprate=RATE,
+        samprate=RECOGNIZER_RATE,
         cmn="batch",  # the mean of the clip itself; "live", the default, carries over the mean of the clips before
         maxhmmpf=3000,  # two thirds of the time, and no difference beyond chance (docs/evaluation.md)
         loglevel="FATAL",
@@ -70,7 +70,7 @@ def load_moonshine(model: str) -> Transcribe:
     transcriber = Transcriber(get_model_path("tiny-en"), ModelArch.TINY, options={"vad_threshold": "0"})
 
     def transcribe(samples: np.ndarray, language: str) -> str:
-        lines = transcriber.transcribe_without_streaming(samples.tolist(), RATE).lines
+        lines = transcriber.transcribe_without_streaming(samples.tolist(), RECOGNIZER_RATE).lines
         return " ".join(line.text.strip() for line in lines)
 
     return transcribe

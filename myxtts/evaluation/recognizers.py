@@ -24,7 +24,7 @@ import numpy as np
 
 from myxtts.audio.files import resample, write_audio
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.metrics import INSTALL_LINE, is_installed
+from myxtts.evaluation.metrics import INSTALL_LINE, has_package
 from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.workers import WorkerPool
 
@@ -98,7 +98,7 @@ def _default_name(languages: Sequence[str]) -> str:
     foreign = [language for language in languages if language not in ENGLISH]
     if foreign:
         raise EvaluationError(f"There is no default recognizer for: {', '.join(foreign)}. {OTHER_LANGUAGES}")
-    return "moonshine" if is_installed("moonshine_voice") or not is_installed("pocketsphinx") else "pocketsphinx"
+    return "moonshine" if has_package("moonshine_voice") or not has_package("pocketsphinx") else "pocketsphinx"
 
 
 def _moonshine() -> WorkerRecognizer:
@@ -123,7 +123,7 @@ def _whisper(folder: Path) -> WorkerRecognizer:
 
 
 def _check_installed(recognizer: str, package: str, install_line: str) -> None:
-    if not is_installed(package.replace("-", "_")):
+    if not has_package(package.replace("-", "_")):
         raise EvaluationError(
             f"The recognizer {recognizer} is not installed. Expected: the package {package}. Run {install_line}, choose another "
             f"one with --recognizer ({EXPECTED}), or leave out the metrics cer and wer."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
 from myxtts.runtime.untrusted_files import read_regular_file
@@ -21,7 +22,7 @@ class Sentence:
 
     id: str
     text: str
-    language: str = "en"
+    language: str = DEFAULT_LANGUAGE
     speaker: str = ""
     recording: Path | None = None
 
@@ -40,7 +41,7 @@ def sentences_of_card(card: ScoreCard, language: str | None = None) -> tuple[Sen
     )
 
 
-def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ...]:
+def read_sentences(path: str | Path, language: str = DEFAULT_LANGUAGE) -> tuple[Sentence, ...]:
     """One sentence per line, without recordings; empty lines and lines that begin with # are skipped."""
     try:
         lines = read_regular_file(path, LARGEST_LIST_BYTES).decode("utf-8-sig").splitlines()
@@ -56,7 +57,7 @@ def read_sentences(path: str | Path, language: str = "en") -> tuple[Sentence, ..
     return tuple(Sentence(f"{index:03d}", text, language) for index, text in enumerate(texts, start=1))
 
 
-def choose_held_out(
+def held_out_sentences(
     everything: Sequence[Sentence], own_split: Sequence[Sentence], split: TrainingSplit | None
 ) -> tuple[Sentence, ...]:
     """The clips of a corpus that training held out; in another corpus, the held-out clips of its own split."""

@@ -35,11 +35,6 @@ class ErrorCount:
         """Character error as a fraction; above 1 if more was recognized than expected."""
         return self.character_edits / max(1, self.characters)
 
-    @property
-    def word_error(self) -> float:
-        """Word error as a fraction."""
-        return self.word_edits / max(1, self.words)
-
 
 def count_errors(expected: str, recognized: str, language: str) -> ErrorCount:
     """Count the errors of one sentence."""

@@ -65,13 +65,17 @@ def path_errors(mel: np.ndarray, means: Sequence[np.ndarray]) -> np.ndarray:
 class TextFitter:
     """Measures how well texts fit recordings with one voice."""
 
-    def __init__(self, folder: Path):
-        """Loads the voice."""
-        self._voice = Voice.load(folder)
-        _, weights = read_weights(folder)
+    def __init__(self, voice: Voice, weights: Mapping[str, np.ndarray]):
+        """`weights`: of the voice, by name."""
+        self._voice = voice
         self._kernel, self._bias = weights[f"{MEAN_PROJECTION}/kernel"], weights[f"{MEAN_PROJECTION}/bias"]
         self._mean, self._deviation = weights["mel_mean"], weights["mel_deviation"]
         self._settings = RecordingSettings(self._voice.mel, self._voice.trim_silence_db, self._voice.loudness_db)
+
+    @classmethod
+    def load(cls, folder: Path) -> TextFitter:
+        """With the voice in a folder."""
+        return cls(Voice.load(folder), read_weights(folder)[1])
 
     def measure(
         self, utterances: Sequence[Utterance], progress: Callable[[int], None] = lambda done: None

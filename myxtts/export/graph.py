@@ -22,6 +22,8 @@ IR_VERSION = 9
 """That of ONNX 1.14 (2023); runtimes refuse files that are newer than they are."""
 LARGEST_FLOAT16 = 6e4
 """A little below the largest float16 (65,504)."""
+END = np.iinfo(np.int64).max
+"""The end of a slice that goes to the last element."""
 WIDENED = ":float32"
 """Ending of the name of a float16 weight after its Cast."""
 

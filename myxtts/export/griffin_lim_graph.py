@@ -12,10 +12,8 @@ import numpy as np
 from onnx import TensorProto
 
 from myxtts.audio.mel import MelSpec, analysis_window, mel_filterbank
-from myxtts.export.graph import Graph
+from myxtts.export.graph import END, Graph
 from myxtts.synthesis.griffin_lim import LEAST_COVERAGE, LOUDEST, TINY, GriffinLimSettings
-
-END = np.iinfo(np.int64).max
 
 
 class GriffinLimGraph:

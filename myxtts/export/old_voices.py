@@ -40,7 +40,7 @@ def convert_voice(old: Path, folder: Path) -> Path:
     path = old / OLD_WEIGHTS_NAME
     if description.format_version >= 3:
         raise VoiceError(f"{old} has the present voice format ({FORMAT_VERSION}) already.")
-    weights = read_weights(path)
+    weights = read_old_weights(path)
     vectors = weights.pop(SPEAKER_VECTORS, None)
     full_license = license_file(old)
     license_text = full_license.read_text(encoding="utf-8", errors="replace") if full_license is not None else ""
@@ -51,7 +51,7 @@ def convert_voice(old: Path, folder: Path) -> Path:
         raise VoiceError(f"{path} does not hold the weights that voice.json describes: {error!s:.100}.") from None
 
 
-def read_weights(path: Path) -> dict[str, np.ndarray]:
+def read_old_weights(path: Path) -> dict[str, np.ndarray]:
     """The named arrays as float32; anything cut off or not written by MyXTTS is a `VoiceError`."""
     try:
         with open_regular_file(path) as file:

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from myxtts.audio.mel import analysis_window, mel_filterbank
 from myxtts.errors import VoiceError
-from myxtts.export.graph import Graph
+from myxtts.export.graph import END, Graph
 from myxtts.export.griffin_lim_graph import fourier_bases, overlap_add
 from myxtts.models.spec import (
     CHIRP_BINS,
@@ -38,7 +38,6 @@ from myxtts.models.spec import (
 )
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 
-END = np.iinfo(np.int64).max
 LEAST_OVERLAP = 1e-3
 """Under the sum of the squared windows, as in `models.stft.overlap_weights`."""
 

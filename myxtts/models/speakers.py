@@ -22,8 +22,10 @@ from myxtts.audio.mel import (
     hz_to_mel,
     mel_to_hz,
 )
+from myxtts.batch import Batch
 from myxtts.models.layers import FrameNorm, MaskedConv1D
-from myxtts.models.spec import FRAMES_PER_STEP, SPEAKER_LAYERS
+from myxtts.models.layout import RowLayout
+from myxtts.models.spec import FRAMES_PER_STEP, SPEAKER_LAYERS, ModelSpec
 
 LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.18
 """About three semitones each way: beyond that, speech sounds like a child or a giant. Chosen; not measured."""
@@ -74,6 +76,36 @@ class SpeakerEncoder(keras.layers.Layer):
 
     def get_config(self):
         return super().get_config() | {"channels": self.channels, "layers": self.layers}
+
+
+def low_passed(references: Any, randomness, spec: ModelSpec) -> tf.Tensor:
+    """References (clips, frames, n_mels), a fraction of them without the bands above a random one in the upper half."""
+    if spec.reference_lowpass == 0:
+        return references
+    is_low_passed = randomness.hides("low-pass", spec.reference_lowpass)
+    highest = tf.cast(spec.n_mels, tf.float32) * (0.5 + 0.5 * randomness.uniform_per_clip("highest band"))
+    kept = tf.where(is_low_passed, highest, float(spec.n_mels))
+    is_kept = tf.range(spec.n_mels, dtype=tf.float32) < tf.reshape(kept, (-1, 1, 1))
+    return tf.where(is_kept, references, tf.math.log(spec.log_floor))
+
+
+def with_virtual_speakers(batch: Batch, frames: RowLayout, randomness, spec: ModelSpec) -> tuple[Batch, Any]:
+    """The batch with a fraction of its clips spoken by virtual speakers, and which these are; None: no virtual speakers."""
+    if spec.virtual_speakers == 0:
+        return batch, None
+    is_virtual, factors = draw_factors(randomness, spec.virtual_speakers)
+    positions = source_bands(factors, spec.n_mels, spec.f_min, spec.f_max)
+    of_frames = frames.spread(tf.cast(is_virtual, tf.float32)[..., tf.newaxis]) > 0
+    mel = tf.where(of_frames, warped(batch.mel, frames.spread(positions)), batch.mel)
+    bands = tf.where(is_virtual, warped_bands(batch.bands, positions), batch.bands)
+    references = batch.references
+    if spec.has_speakers:
+        rows, slots, size, n_mels = references.shape
+        flat = tf.reshape(references, (rows * slots, size, n_mels))
+        of_references = tf.repeat(tf.reshape(positions, (rows * slots, 1, n_mels)), size, axis=1)
+        shifted = tf.reshape(warped(flat, of_references), references.shape)
+        references = tf.where(is_virtual[..., tf.newaxis, tf.newaxis], shifted, references)
+    return batch._replace(mel=mel, bands=bands, references=references), is_virtual
 
 
 def draw_factors(randomness, fraction: float) -> tuple[Any, Any]:

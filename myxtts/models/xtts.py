@@ -1,4 +1,4 @@
-"""The network: from a batch to its losses, and from symbols to a mel.
+"""The network: its layers and weights, and from symbols to a mel. Its losses are in `myxtts.models.flow_matching`.
 
 It belongs to the family of Matcha-TTS (arXiv 2309.03199) and P-Flow (NeurIPS 2023): a text encoder predicts the mean mel of each
 symbol, monotonic alignment search (Glow-TTS, arXiv 2005.11129) finds the durations that a duration predictor learns, and a
@@ -25,49 +25,14 @@ from myxtts.models.aligner import (
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.layout import RowLayout, expand_with_blanks
 from myxtts.models.randomness import NoRandomness
-from myxtts.models.speakers import SpeakerEncoder, draw_factors, source_bands, warped, warped_bands
+from myxtts.models.speakers import SpeakerEncoder, low_passed
 from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder
 
-SIGMA_MIN = 1e-4
-"""Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
 HEADS_PREFIX = "heads_"
 """Names of weights that only training uses begin with it: they are in checkpoints, not in voices."""
 TEACHER = "heads_teacher"
 """The decoder that a distilled one learns from; its weights are not trained."""
-TEACHER_STEPS = 5
-"""Steps of the teacher for one of the student: 10 for a student of 2, as many as a voice takes by default."""
-DISTILLED_TEMPERATURES = (0.4, 1.0)
-"""Sizes of the noise that a distilled decoder learns to start from. Chosen; not measured."""
-DECODED_TIMES = (0.3, 0.7)
-"""Flow times from which `XTTS.decoded_again` goes on: before, mels follow the recording less. Chosen; not measured."""
-LARGEST_LOG_DURATION = 7.0
-"""About a thousand frames; a larger prediction is limited to this before it is summed."""
-
-
-class ClipLosses(NamedTuple):
-    """Sums for each clip, float32 (rows, slots), 0 for an empty slot; any number of batches can be combined into one mean."""
-
-    flow: tf.Tensor
-    """Squared error of the velocity, mean over bands, summed over frames."""
-    prior: tf.Tensor
-    """Half the squared error of the mean mel predicted from the text (prior loss), mean over bands, summed over frames."""
-    duration: tf.Tensor
-    """Squared error of the log durations, summed over symbols, blanks included."""
-    speaker: tf.Tensor
-    """Weighted cross entropies of the speaker and the language by the speaker vector; 0 without `speaker_loss` and
-    `language_adversary`."""
-
-
-class Alignment(NamedTuple):
-    """Result of the alignment search, for images and checks."""
-
-    path: tf.Tensor
-    """int32 (rows, frames): index of the blank-expanded symbol of each frame."""
-    durations: tf.Tensor
-    """float32 (rows, expanded symbols): frames of each symbol."""
-    predicted_frames: tf.Tensor
-    """float32 (rows, slots): frames of each clip by the duration predictor."""
 
 
 class AlignedBatch(NamedTuple):
@@ -82,9 +47,9 @@ class AlignedBatch(NamedTuple):
     text: tf.Tensor
     """Features of the symbols: (rows, expanded symbols, text_channels)."""
     path: tf.Tensor
-    """As in `Alignment`."""
+    """int32 (rows, frames): index of the blank-expanded symbol of each frame."""
     durations: tf.Tensor
-    """As in `Alignment`."""
+    """float32 (rows, expanded symbols): frames of each symbol."""
     text_of_frames: tf.Tensor
     """Features of each frame's symbol: (rows, frames, text_channels)."""
     means: tf.Tensor
@@ -199,79 +164,7 @@ class XTTS(keras.layers.Layer):
         """Every weight, including the band statistics, by its path below the network ("decoder/block_0/widen/kernel")."""
         return {variable.path.removeprefix(f"{self.name}/"): variable for variable in self.variables}
 
-    # --- training -------------------------------------------------------------------------------------------------
-
-    def clip_losses(
-        self, batch: Batch, randomness, prior_weight: tf.Tensor | float = 0.0
-    ) -> tuple[ClipLosses, Alignment]:
-        """The losses of every clip of a batch.
-
-        Args:
-            batch: the clips.
-            randomness: a `ClipRandomness` of the batch.
-            prior_weight: penalty of alignments far from the diagonal, for the first steps (`monotonic_alignment`).
-        """
-        frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
-        batch, is_virtual = self._with_virtual_speakers(batch, frames, randomness)
-        condition, vectors = self._condition(batch, randomness)
-        aligned = self._aligned(batch, frames, condition, randomness, prior_weight)
-        symbols, mel, band_mask = aligned.symbols, aligned.mel, aligned.band_mask
-
-        log_durations = self.duration_predictor(tf.stop_gradient(aligned.text), layout=symbols, randomness=randomness)
-        duration_errors = tf.square(log_durations - tf.math.log(tf.maximum(aligned.durations, 1.0)))
-        predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
-        alignment = Alignment(aligned.path, aligned.durations, predicted)
-        if self.teacher is not None:
-            return self._distillation_losses(aligned, condition, frames, randomness), alignment
-        prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - aligned.means), axis=-1)
-
-        time = randomness.uniform_per_clip("time")
-        noisy, noise = self._noisy(aligned, time, frames, randomness)
-        target = mel - (1 - SIGMA_MIN) * noise
-        recording = self._recording(batch, randomness)
-        velocity = self.velocity(
-            aligned.text_of_frames, aligned.means, noisy, time, condition, frames, randomness, recording
-        )
-        flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
-
-        losses = ClipLosses(
-            flow=frames.per_clip_sum(flow_errors),
-            prior=frames.per_clip_sum(prior_errors),
-            duration=symbols.per_clip_sum(duration_errors),
-            speaker=self._speaker_errors(batch, vectors, is_virtual),
-        )
-        return losses, alignment
-
-    def decoded_again(self, batch: Batch, randomness, steps: int) -> tf.Tensor:
-        """The log-mels of a batch as the decoder makes them, frame by frame aligned with the recordings.
-
-        Each clip is noised to a random flow time in `DECODED_TIMES`, and the decoder goes the rest of the way in `steps` steps.
-
-        Args:
-            batch: the clips.
-            randomness: a `ClipRandomness` of the batch that drops nothing.
-            steps: of the decoder.
-
-        Returns:
-            float32 (rows, frames, n_mels), 0 outside clips; as recorded in the bands that a recording does not contain.
-        """
-        frames = RowLayout(batch.frame_starts, batch.mel_lengths, batch.mel.shape[1])
-        condition, _ = self._condition(batch, randomness)
-        aligned = self._aligned(batch, frames, condition, randomness, 0.0)
-        earliest, latest = DECODED_TIMES
-        start = earliest + (latest - earliest) * randomness.uniform_per_clip("time")
-        mel, _ = self._noisy(aligned, start, frames, randomness)
-        recording = self._recording(batch, randomness)
-        step_size = (1 - start) / steps
-        for step in range(steps):
-            time = start + step * step_size
-            velocity = self.velocity(
-                aligned.text_of_frames, aligned.means, mel, time, condition, frames, randomness, recording
-            )
-            mel += frames.spread(step_size[..., tf.newaxis]) * velocity
-        return tf.where(aligned.band_mask > 0, self.denormalize(mel), batch.mel) * frames.mask
-
-    def _aligned(self, batch: Batch, frames: RowLayout, condition, randomness, prior_weight) -> AlignedBatch:
+    def align(self, batch: Batch, frames: RowLayout, condition, randomness, prior_weight) -> AlignedBatch:
         """The text of a batch, and which of its symbols each frame belongs to."""
         tokens, symbols = expand_with_blanks(batch.tokens, batch.token_starts, batch.text_lengths, BLANK_TOKEN)
         # 1 for the bands that a clip's recording contains; above them, and outside clips, nothing is compared.
@@ -294,48 +187,6 @@ class XTTS(keras.layers.Layer):
             text_of_frames=text_of_frames,
             means=self.mean_projection(text_of_frames),
         )
-
-    def _noisy(self, aligned: AlignedBatch, time, frames: RowLayout, randomness) -> tuple[tf.Tensor, tf.Tensor]:
-        """The point of the flow at a time (rows, slots) of every clip, and the noise that the flow starts from."""
-        noise = randomness.normal("flow", frames, self.spec.n_mels)
-        time_of_frames = frames.spread(time[..., tf.newaxis])
-        # In empty bands the end of the flow is its noise: the decoder never sees them as data.
-        end = aligned.mel + (1 - aligned.band_mask) * noise
-        return ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask, noise
-
-    def _distillation_losses(self, aligned: AlignedBatch, condition, frames: RowLayout, randomness) -> ClipLosses:
-        """How far the decoder's few steps are from the teacher's many, as squared errors of the velocity.
-
-        Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
-        (progressive distillation, Salimans and Ho, arXiv 2202.00512, to the last number of steps at once). Only the decoder is
-        trained. Both speak as from a wide and clean recording, as a voice does.
-        """
-        teacher, steps = self.teacher, self.spec.distill_steps
-        if teacher is None or steps is None:
-            raise ValueError("This network has no teacher: its spec has no distill_steps.")
-        text = aligned.text_of_frames
-        features = tf.concat([text, tf.cast(aligned.means, text.dtype)], axis=-1)
-        flow_condition = self.flow_condition(condition)
-        lowest, highest = DISTILLED_TEMPERATURES
-        temperature = lowest + (highest - lowest) * randomness.uniform_per_clip("time")
-        start = randomness.normal("flow", frames, self.spec.n_mels) * frames.spread(temperature[..., tf.newaxis])
-
-        def moved(decoder, projected, point, number: int, count: int):
-            time = tf.fill(tf.shape(temperature), number / count)
-            velocity = decoder(projected, point, time, flow_condition, layout=frames, randomness=NoRandomness())
-            return velocity, point + velocity / count
-
-        guide = point = start
-        guiding, projected = teacher.project_text(features), self.decoder.project_text(features)
-        errors = tf.zeros(frames.mask.shape[:2])
-        for number in range(steps):
-            for part in range(TEACHER_STEPS):
-                _, guide = moved(teacher, guiding, guide, number * TEACHER_STEPS + part, steps * TEACHER_STEPS)
-            target = tf.stop_gradient((guide - point) * steps)
-            velocity, point = moved(self.decoder, projected, tf.stop_gradient(point), number, steps)
-            errors += tf.reduce_mean(tf.square(velocity - target), axis=-1) / steps
-        nothing = tf.zeros_like(temperature)
-        return ClipLosses(flow=frames.per_clip_sum(errors), prior=nothing, duration=nothing, speaker=nothing)
 
     def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness, recording=None):
         """The decoder's velocity (rows, frames, n_mels).
@@ -366,7 +217,7 @@ class XTTS(keras.layers.Layer):
         """The inverse of `normalize`."""
         return mel * self.mel_deviation + self.mel_mean
 
-    def _condition(self, batch: Batch, randomness) -> tuple[tf.Tensor, tf.Tensor | None]:
+    def condition(self, batch: Batch, randomness) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Speaker and language of every slot (rows, slots, speaker_channels), hidden for a fraction of the clips.
 
         The second result is the speaker vectors alone, None for a network of one speaker.
@@ -377,59 +228,12 @@ class XTTS(keras.layers.Layer):
             return condition, None
         rows, slots, reference_frames, n_mels = batch.references.shape
         references = tf.reshape(batch.references, (rows * slots, reference_frames, n_mels))
-        references = self._low_passed(references, randomness)
+        references = low_passed(references, randomness, self.spec)
         vectors = tf.reshape(self.speaker_vectors(references), (rows, slots, -1))
         is_hidden = randomness.hides("speaker", self.spec.condition_dropout)[..., tf.newaxis]
         return condition + tf.where(is_hidden, tf.cast(self.unknown_speaker, tf.float32), vectors), vectors
 
-    def _with_virtual_speakers(self, batch: Batch, frames: RowLayout, randomness) -> tuple[Batch, Any]:
-        """The batch with a fraction of its clips spoken by virtual speakers, and which these are; None: no virtual speakers."""
-        if self.spec.virtual_speakers == 0:
-            return batch, None
-        is_virtual, factors = draw_factors(randomness, self.spec.virtual_speakers)
-        positions = source_bands(factors, self.spec.n_mels, self.spec.f_min, self.spec.f_max)
-        of_frames = frames.spread(tf.cast(is_virtual, tf.float32)[..., tf.newaxis]) > 0
-        mel = tf.where(of_frames, warped(batch.mel, frames.spread(positions)), batch.mel)
-        bands = tf.where(is_virtual, warped_bands(batch.bands, positions), batch.bands)
-        references = batch.references
-        if self.speaker_encoder is not None:
-            rows, slots, size, n_mels = references.shape
-            flat = tf.reshape(references, (rows * slots, size, n_mels))
-            of_references = tf.repeat(tf.reshape(positions, (rows * slots, 1, n_mels)), size, axis=1)
-            shifted = tf.reshape(warped(flat, of_references), references.shape)
-            references = tf.where(is_virtual[..., tf.newaxis, tf.newaxis], shifted, references)
-        return batch._replace(mel=mel, bands=bands, references=references), is_virtual
-
-    def _speaker_errors(self, batch: Batch, vectors: Any, is_virtual: Any) -> tf.Tensor:
-        """`ClipLosses.speaker` (rows, slots); `vectors` is None for one speaker, `is_virtual` without virtual speakers."""
-        is_clip = tf.cast(batch.mel_lengths > 0, tf.float32)
-        errors = tf.zeros_like(is_clip)
-        if vectors is None:
-            return errors
-        if self.speaker_classifier is not None:
-            logits = self.speaker_classifier(vectors)
-            of_speaker = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.speakers, logits)
-            is_real = is_clip if is_virtual is None else is_clip * tf.cast(~is_virtual, tf.float32)
-            errors += self.spec.speaker_loss * is_real * of_speaker
-        if self.language_classifier is not None:
-            # The value of the vector with its gradient reversed (domain-adversarial training, arXiv 1505.07818).
-            reversed_gradient = 2 * tf.stop_gradient(vectors) - vectors
-            logits = self.language_classifier(self.language_hidden(reversed_gradient))
-            of_language = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.languages, logits)
-            errors += self.spec.language_adversary * is_clip * of_language
-        return errors
-
-    def _low_passed(self, references: Any, randomness) -> tf.Tensor:
-        """References (clips, frames, n_mels), a fraction of them without the bands above a random one in the upper half."""
-        if self.spec.reference_lowpass == 0:
-            return references
-        is_low_passed = randomness.hides("low-pass", self.spec.reference_lowpass)
-        highest = tf.cast(self.spec.n_mels, tf.float32) * (0.5 + 0.5 * randomness.uniform_per_clip("highest band"))
-        kept = tf.where(is_low_passed, highest, float(self.spec.n_mels))
-        is_kept = tf.range(self.spec.n_mels, dtype=tf.float32) < tf.reshape(kept, (-1, 1, 1))
-        return tf.where(is_kept, references, tf.math.log(self.spec.log_floor))
-
-    def _recording(self, batch: Batch, randomness) -> tf.Tensor | None:
+    def recording_features(self, batch: Batch, randomness) -> tf.Tensor | None:
         """What is wrong with each recording (rows, slots, RECORDING_FEATURES): all 0 for a wide and clean one.
 
         Missing bandwidth, noise, and whether both are hidden. A voice is synthesized with zeros, so that nothing is added.
@@ -440,8 +244,6 @@ class XTTS(keras.layers.Layer):
         is_hidden: Any = randomness.hides("recording", self.spec.condition_dropout)
         known = tf.stack([missing, batch.noise, tf.zeros_like(missing)], axis=-1)
         return tf.where(is_hidden[..., tf.newaxis], tf.constant([0.0, 0.0, 1.0]), known)
-
-    # --- synthesis ------------------------------------------------------------------------------------------------
 
     def speaker_vectors(self, references: tf.Tensor) -> tf.Tensor:
         """Speaker vectors float32 (clips, speaker_channels) of log-mel references (clips, frames, n_mels)."""

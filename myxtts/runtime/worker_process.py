@@ -49,6 +49,8 @@ PIPE_BYTES = 1 << 20
 64 such pipes (Linux's pipe-user-pages-soft); further pipes keep the default size."""
 KEPT_BYTES = 256 << 20
 """Freed memory that a worker keeps for the next job (glibc's variables): requesting it again costs a tenth of the time."""
+NICENESS = 10
+"""Added by `os.nice` in a process that works next to a training, so that the training goes first."""
 LAST_SECONDS = 5.0
 """How long a worker that closed its output may take to exit."""
 

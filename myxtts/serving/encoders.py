@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import MP3_HEADER_BYTES, MP3_RATES, resample
+from myxtts.audio.files import MP3_HEADER_BYTES, MP3_RATES, resample, samples_to_pcm
 from myxtts.errors import AudioError
 
 PCM_RATE = 24_000
@@ -76,11 +76,6 @@ def output_rate(format: str, voice_rate: int, sample_rate: int | None) -> int:
             "not audio",
         )
     return sample_rate
-
-
-def samples_to_pcm(samples: np.ndarray) -> bytes:
-    """Float samples in -1…1 as 16-bit little-endian bytes; louder ones are clipped."""
-    return (np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes()
 
 
 def wav_header(sample_rate: int, num_bytes: int | None = None) -> bytes:

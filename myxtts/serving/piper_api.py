@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from myxtts.serving.encoders import samples_to_pcm, wav_header
+from myxtts.audio.files import samples_to_pcm
+from myxtts.serving.encoders import wav_header
 from myxtts.serving.engine import SpeechEngine, Spoken
 from myxtts.serving.errors import ApiError
 from myxtts.serving.speech_api import SYNTHETIC_HEADERS

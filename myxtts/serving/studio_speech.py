@@ -11,8 +11,9 @@ import numpy as np
 from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import Response
 
+from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError
-from myxtts.serving.encoders import samples_to_pcm, wav_header
+from myxtts.serving.encoders import wav_header
 from myxtts.serving.engine import Spoken
 from myxtts.serving.speech_api import SpeechResponse
 from myxtts.serving.studio_voices import CLONE_PREFIX, PAUSES, LexiconBody, NameBody, SpeakBody, StudioVoices

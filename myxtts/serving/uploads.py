@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import resample
+from myxtts.audio.files import resample, samples_to_pcm
 from myxtts.errors import AudioError
 from myxtts.runtime.console import printable
 from myxtts.runtime.worker_process import child_environment, module_command
-from myxtts.serving.encoders import samples_to_pcm, wav_header
+from myxtts.serving.encoders import wav_header
 
 if TYPE_CHECKING:
     from fastapi import UploadFile

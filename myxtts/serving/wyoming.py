@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError, TextError
-from myxtts.serving.encoders import samples_to_pcm
 from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.errors import LOG
 from myxtts.serving.voices import Chosen, guess_language

@@ -98,7 +98,7 @@ class Sampling(NamedTuple):
     temperature: float
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """A text after the encoder."""
 
     features: np.ndarray
@@ -117,7 +117,7 @@ class Engine:
         self._speaker_encoder = speaker_encoder
         self._longest_symbol = longest_symbol
 
-    def encode(self, ids: list[int], sampling: Sampling) -> Encoded:
+    def encode(self, ids: list[int], sampling: Sampling) -> EncodedText:
         """Token ids → features and frames per symbol."""
         features, frames = self._encoder.run(
             (FEATURES, FRAMES_PER_SYMBOL), {"tokens": np.array(ids), **_inputs(sampling)}
@@ -125,7 +125,7 @@ class Engine:
         longest = self._longest_symbol * sampling.duration_scale + 1
         if frames.shape != (2 * len(ids) + 1,) or frames.min() < 0 or frames.max() > longest:
             raise VoiceError("The voice predicts impossible durations: it is damaged or diverged. Train it again.")
-        return Encoded(features, frames)
+        return EncodedText(features, frames)
 
     def decode(self, features: np.ndarray, frames: np.ndarray, noise: np.ndarray, sampling: Sampling) -> np.ndarray:
         """Features, frames per symbol and noise (frames, n_mels) → log-mel (frames, n_mels)."""

@@ -40,7 +40,7 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenText:
     """A part of a text."""
 
     text: str
@@ -68,7 +68,7 @@ class Mark:
     name: str
 
 
-Part = Spoken | Break | Paragraph | Mark
+Part = SpokenText | Break | Paragraph | Mark
 
 
 def parse_markup(text: str) -> list[Part]:
@@ -89,21 +89,21 @@ def parse_markup(text: str) -> list[Part]:
     return parts
 
 
-def _parse_marks(text: str, style: Style) -> Iterator[Spoken | Break]:
+def _parse_marks(text: str, style: Style) -> Iterator[SpokenText | Break]:
     position = 0
     for match in _MARK.finditer(text):
         yield from _spoken(text[position : match.start()], style)
         if match[3] is not None:
-            yield Spoken(match[3].strip(), style, is_phonemes=True)
+            yield SpokenText(match[3].strip(), style, is_phonemes=True)
         else:
             yield Break(_seconds(match[1], match[2].lower()))
         position = match.end()
     yield from _spoken(text[position:], style)
 
 
-def _spoken(text: str, style: Style) -> Iterator[Spoken]:
+def _spoken(text: str, style: Style) -> Iterator[SpokenText]:
     if text.strip():
-        yield Spoken(text, style)
+        yield SpokenText(text, style)
 
 
 def _walk(element: ElementTree.Element, style: Style, parts: list[Part]) -> None:
@@ -124,9 +124,9 @@ def _walk(element: ElementTree.Element, style: Style, parts: list[Part]) -> None
     if language and name != "speak":
         inner = replace(inner, language=language)
     if name == "phoneme" and element.get("ph"):
-        parts.append(Spoken(element.get("ph", "").strip(), inner, is_phonemes=True))
+        parts.append(SpokenText(element.get("ph", "").strip(), inner, is_phonemes=True))
     elif name == "sub" and element.get("alias"):
-        parts.append(Spoken(element.get("alias", ""), inner))
+        parts.append(SpokenText(element.get("alias", ""), inner))
     elif name == "say-as" and element.get("interpret-as") in ("characters", "spell-out", "verbatim"):
         parts += _spoken(", ".join("".join("".join(element.itertext()).split())), inner)
     elif name not in ("desc", "metadata", "meta", "lexicon"):

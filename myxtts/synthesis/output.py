@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 
 import myxtts
-from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate
+from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, samples_to_pcm
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import temporary_path
 from myxtts.runtime.console import printable, signals_deferred
@@ -274,7 +274,7 @@ class RawWriter:
 
     def write(self, samples: np.ndarray) -> None:
         """Send samples on their way."""
-        content = (np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes()
+        content = samples_to_pcm(samples)
         with _explained():
             self._stream.write(content)
             self._stream.flush()

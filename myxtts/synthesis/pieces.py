@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from myxtts.audio.clips import HIGHEST_PEAK
 from myxtts.errors import VoiceError
 from myxtts.synthesis.markup import Style
 
@@ -16,7 +17,7 @@ LONGEST_SYMBOLS = 384
 LONGEST_FRAMES = 4096
 """Frames that are decoded at once, about a minute; slower speech is decoded in parts."""
 FADE_SECONDS = 0.008
-HIGHEST_PEAK = 0.99
+"""Of each end of a part, so that joints do not click. Chosen; not measured."""
 
 
 class Piece(NamedTuple):

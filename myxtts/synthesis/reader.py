@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from myxtts.errors import TextError, VoiceError
 from myxtts.runtime.untrusted_files import read_regular_file
-from myxtts.synthesis.markup import Break, Mark, Part, Spoken, Style
+from myxtts.synthesis.markup import Break, Mark, Part, SpokenText, Style
 from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
 from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text import g2p
@@ -165,7 +165,7 @@ class Reader:
                     own = (*open_sentence.marks, (len(open_sentence.ids), part.name))
                     open_sentence = open_sentence._replace(marks=own)
                 continue
-            if not isinstance(part, Spoken):
+            if not isinstance(part, SpokenText):
                 if open_sentence is not None:
                     yield open_sentence
                     open_sentence = None
@@ -175,7 +175,7 @@ class Reader:
                 yield open_sentence._replace(ends_sentence=False)
                 open_sentence = None
             following = next((each for each in parts[index + 1 :] if not isinstance(each, Mark)), None)
-            goes_on = isinstance(following, Spoken) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
+            goes_on = isinstance(following, SpokenText) and not part.text.rstrip().endswith(tuple(SENTENCE_ENDS))
             for sentence, is_last in self._sentences_of(part, language, starts_early and index == 0):
                 if open_sentence is not None:
                     sentence = self._joined(open_sentence, sentence)
@@ -187,7 +187,7 @@ class Reader:
         if open_sentence is not None:
             yield open_sentence
 
-    def _sentences_of(self, part: Spoken, language: str, starts_early: bool) -> Iterator[tuple[_Sentence, bool]]:
+    def _sentences_of(self, part: SpokenText, language: str, starts_early: bool) -> Iterator[tuple[_Sentence, bool]]:
         """The sentences of a part and whether each is the last; one when it is asked for, so that a book begins at once."""
         language = part.style.language or language
         if part.is_phonemes:
@@ -227,11 +227,11 @@ def _with_last_marks(piece: Piece, names: list[str]) -> Piece:
 
 def styles_of(parts: list[Part]) -> set[Style]:
     """Every style that a text asks for."""
-    return {part.style for part in parts if isinstance(part, Spoken)}
+    return {part.style for part in parts if isinstance(part, SpokenText)}
 
 
 def _nothing_to_speak(parts: list[Part], unknown: Counter[str], language: str) -> str:
-    text = " ".join(part.text for part in parts if isinstance(part, Spoken))
+    text = " ".join(part.text for part in parts if isinstance(part, SpokenText))
     symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
     reason = f" The voice does not have the symbols {symbols!r}." if symbols else ""
     return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"

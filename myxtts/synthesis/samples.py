@@ -12,13 +12,11 @@ import sys
 from pathlib import Path
 
 from myxtts.errors import MyXTTSError, VoiceError
-from myxtts.runtime.worker_process import child_environment, module_command
+from myxtts.runtime.worker_process import NICENESS, child_environment, module_command
 from myxtts.synthesis.output import AudioFileWriter, synthetic_tags
 from myxtts.synthesis.voice import Voice
 from myxtts.text.cleanup import base_language
 
-NICENESS = 10
-"""Added to the priority number of the process, so that the training goes first."""
 SAMPLE_TEXTS = {
     "en": (
         "Thank you for calling. Please leave a message after the tone.",

@@ -21,8 +21,8 @@ import numpy as np
 
 from myxtts.errors import TextError, VoiceError
 from myxtts.synthesis.bundled import find_voice
-from myxtts.synthesis.engine import Encoded, Engine, Sampling, load_engine
-from myxtts.synthesis.markup import Part, Spoken, Style, parse_markup
+from myxtts.synthesis.engine import EncodedText, Engine, Sampling, load_engine
+from myxtts.synthesis.markup import Part, SpokenText, Style, parse_markup
 from myxtts.synthesis.options import (
     SpeechOptions,
     check_can_clone,
@@ -259,7 +259,7 @@ class Voice:
             raise TextError(f"Expected a text. Received: {text!r:.60}.")
         check_text_length(text)
         parts = parse_markup(text)
-        if not any(isinstance(part, Spoken) for part in parts):
+        if not any(isinstance(part, SpokenText) for part in parts):
             raise TextError("The text is empty. Expected something to say.")
         return parts
 
@@ -284,7 +284,7 @@ class Voice:
         return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language, marks)
 
     def mels(
-        self, piece: Piece, encoded: Encoded, sampling: Sampling, longest: int = LONGEST_FRAMES
+        self, piece: Piece, encoded: EncodedText, sampling: Sampling, longest: int = LONGEST_FRAMES
     ) -> Iterator[np.ndarray]:
         """Log-mels (frames, n_mels) of a piece: one, or several of at most `longest` frames each."""
         features, frames = encoded

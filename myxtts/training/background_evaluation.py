@@ -14,7 +14,7 @@ What = TypeVar("What")
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[What]):
+class EvaluationOutcome(Generic[What]):
     """How an evaluation ended: with metrics or with the reason why there are none."""
 
     what: What
@@ -30,7 +30,7 @@ class BackgroundEvaluation(Generic[What]):
         """`evaluate` waits for another process most of the time: what it computes itself slows the training down."""
         self._evaluate = evaluate
         self._thread: threading.Thread | None = None
-        self._outcome: Outcome[What] | None = None
+        self._outcome: EvaluationOutcome[What] | None = None
         self._unexpected: BaseException | None = None
         self.running: What | None = None
         """What is being evaluated, until its outcome is taken."""
@@ -44,7 +44,7 @@ class BackgroundEvaluation(Generic[What]):
         self._thread.start()
         return True
 
-    def take(self, timeout_seconds: float = 0.0) -> Outcome[What] | None:
+    def take(self, timeout_seconds: float = 0.0) -> EvaluationOutcome[What] | None:
         """The outcome, once, if there is one by then."""
         if self._thread is None:
             return None
@@ -59,10 +59,10 @@ class BackgroundEvaluation(Generic[What]):
 
     def _run(self, what: What) -> None:
         try:
-            self._outcome = Outcome(what, self._evaluate(what))
+            self._outcome = EvaluationOutcome(what, self._evaluate(what))
         except MyXTTSError as error:
-            self._outcome = Outcome(what, None, str(error))
+            self._outcome = EvaluationOutcome(what, None, str(error))
         except OSError as error:
-            self._outcome = Outcome(what, None, f"{cause_of(error)}.")
+            self._outcome = EvaluationOutcome(what, None, f"{cause_of(error)}.")
         except BaseException as error:
             self._unexpected = error

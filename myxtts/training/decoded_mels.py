@@ -1,6 +1,6 @@
 """Mels of a voice's decoder for training a vocoder, frame by frame aligned with the recordings.
 
-A vocoder that has only seen mels of recordings sounds worse on those of a decoder, which are smoother. `XTTS.decoded_again` makes
+A vocoder that has only seen mels of recordings sounds worse on those of a decoder, which are smoother. `decoded_again` makes
 mels that differ from the recordings as the decoder's own do, and still belong to their samples. What is kept is the difference of
 the log-mels, which does not depend on the level: a file next to the cache, made once for a voice and a corpus.
 """
@@ -22,6 +22,7 @@ from myxtts.batches.plan import plan_corpus
 from myxtts.cache.clip_table import Cache
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
+from myxtts.models.flow_matching import decoded_again
 from myxtts.models.randomness import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.training.initial_weights import for_one_speaker, map_weights, read_source
@@ -100,8 +101,8 @@ def _write(
     """Decode every training clip; a reader sees no file or the whole one."""
     plan = plan_corpus(cache, config.data, seed=config.training.seed).training
     decode = tf.function(
-        lambda batch: model.decoded_again(
-            batch, ClipRandomness(config.training.seed, 0, batch.clips, drops=False), DECODER_STEPS
+        lambda batch: decoded_again(
+            model, batch, ClipRandomness(config.training.seed, 0, batch.clips, drops=False), DECODER_STEPS
         ),
         autograph=False,
     )

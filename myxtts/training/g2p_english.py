@@ -90,7 +90,7 @@ def read_cmudict(folder: Path | None) -> dict[str, list[tuple[str, ...]]]:
     return words
 
 
-def is_held_out(word: str) -> bool:
+def is_held_out_word(word: str) -> bool:
     """Whether a word is for testing: a fixed choice by its letters."""
     return zlib.crc32(f"held out {word}".encode()) % 1000 < 1000 * HELD_OUT_FRACTION
 
@@ -226,7 +226,7 @@ def english_tagger_data(aligned: Sequence[tuple[str, list[str]]], settings: Tagg
             ends=np.full(len(word), IGNORED, np.float32),
             weight=_VARIANT_WEIGHT if word in seen else 1.0,
         )
-        (held_out if is_held_out(word) else examples).append(labeled)
+        (held_out if is_held_out_word(word) else examples).append(labeled)
         seen.add(word)
     return TaggerData(
         FixedTexts(examples),

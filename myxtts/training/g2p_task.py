@@ -49,7 +49,7 @@ _MISREAD_EVERY = 2
 _NONFINITE_LIMIT = 10
 
 
-class Texts(Protocol):
+class TaggedTexts(Protocol):
     """What a tagger learns from."""
 
     def draw(self, generator: np.random.Generator, misread: np.ndarray) -> Sequence[Labeled]:
@@ -83,7 +83,7 @@ class TaggerTask:
     settings: TaggerSettings
     hardware: Hardware
     folder: Path
-    texts: Texts
+    texts: TaggedTexts
     held_out: Sequence[Labeled]
     """For the validation loss."""
     num_marks: int
@@ -310,7 +310,7 @@ def _fingerprint(settings: TaggerSettings, batches: Sequence[tuple[int, Sequence
 class TaggerData:
     """Everything that a tagger is trained from."""
 
-    texts: Texts
+    texts: TaggedTexts
     held_out: Sequence[Labeled]
     num_marks: int
     weights: Mapping[str, np.ndarray]

@@ -21,7 +21,7 @@ from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.starting_config import Origin, locate_origin, read_origin
 from myxtts.training.state import TrainState
 from myxtts.training.training_corpus import TrainingCorpus, mel_statistics
-from myxtts.training.voices import LANGUAGE_TABLE, network_with, speaker_vectors
+from myxtts.training.voice_export import LANGUAGE_TABLE, network_with, speaker_vectors
 
 SYMBOL_TABLE = "text_encoder/embedding/embeddings"
 

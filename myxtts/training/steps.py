@@ -18,8 +18,9 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
+from myxtts.models.flow_matching import ClipLosses, clip_losses
 from myxtts.models.randomness import ClipRandomness
-from myxtts.models.xtts import XTTS, ClipLosses
+from myxtts.models.xtts import XTTS
 from myxtts.training.failures import check_gradients, check_layers
 from myxtts.training.optimization import ADAM_BETAS, OptimizationSettings, adamw, decay_mask, learning_rate_schedule
 from myxtts.training.state import TrainState
@@ -235,13 +236,13 @@ class Steps:
         return gradient[0] + more[0], gradient[1] + more[1]
 
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        losses, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
+        losses, alignment = clip_losses(self.model, batch, self._fixed_randomness(batch))
         sums = [tf.reduce_sum(values) for values in losses]
         predicted = tf.reduce_sum(alignment.predicted_frames)
         return self._over_replicas(tf.concat([sums, counts_of(batch), [predicted]], axis=0))
 
     def _alignment_step(self, batch: Batch) -> tf.Tensor:
-        _, alignment = self.model.clip_losses(batch, self._fixed_randomness(batch))
+        _, alignment = clip_losses(self.model, batch, self._fixed_randomness(batch))
         return alignment.path
 
     def _fixed_randomness(self, batch: Batch) -> ClipRandomness:
@@ -254,7 +255,7 @@ class Steps:
         prior_weight = ALIGNMENT_PRIOR_WEIGHT * tf.maximum(fade, 0.0)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
-            losses, _ = self.model.clip_losses(batch, randomness, prior_weight)
+            losses, _ = clip_losses(self.model, batch, randomness, prior_weight)
             terms = loss_terms(losses, counts[:NUM_COUNTS])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)

@@ -28,9 +28,9 @@ from myxtts.training.run_report import Announcement, RunSummary
 from myxtts.training.starting_config import check_network, resolve_starting_config
 from myxtts.training.state import restore_checkpoint
 from myxtts.training.steps import METRICS
-from myxtts.training.training_corpus import TrainingCorpus, open_corpus
+from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
+from myxtts.training.voice_export import add_earlier_training, corpus_facts
 from myxtts.training.voice_task import Evaluate, VoiceTask, batch_of_rows, build_voice_task
-from myxtts.training.voices import add_earlier_training, corpus_facts
 
 
 class XTTSTrainer:
@@ -150,7 +150,7 @@ class XTTSTrainer:
 
             def opened(batch_size: int | None = None) -> TrainingCorpus:
                 announce = self.display.line if batch_size is None else None
-                return open_corpus(
+                return open_training_corpus(
                     config.data, config.training, hardware.replicas, progress, announce, batch_size=batch_size
                 )
 

@@ -64,7 +64,7 @@ class TrainingCorpus:
         )
 
 
-def open_corpus(
+def open_training_corpus(
     data: DataConfig,
     training: TrainingConfig,
     replicas: int = 1,
@@ -92,7 +92,7 @@ def open_corpus(
         data_folder=data_folder,
     )
     rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
-    set_aside = summarize_rejections((*rejections, *planned.dropped))
+    rejected = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
         cache,
         planned.training,
@@ -100,7 +100,7 @@ def open_corpus(
         planned.max_mel_frames,
         data_folder,
         planned.sound,
-        set_aside,
+        rejected,
         report,
     )
 

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.files import LARGEST_INT16
 from myxtts.batches.crops import CropBatch
 from myxtts.config.config import VocoderConfig
 from myxtts.models.discriminators import PERIODS, SPECTRUM_RESOLUTIONS, PeriodDiscriminator, SpectrumDiscriminator
@@ -24,16 +25,14 @@ from myxtts.models.vocoder import Vocoder
 from myxtts.models.vocoder_losses import Losses, copy_synthesis, spectral_losses, within_band
 from myxtts.training.optimization import UpdateRule, decay_mask, update_state
 from myxtts.training.state import TrainState
+from myxtts.training.steps import VALIDATION_STEP
 
 METRICS = (
     "loss", "mel", "magnitude", "relative", "pitch", "pitch_errors", "discriminator", "adversarial", "features",
     "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
 )  # fmt: skip
-LARGEST_INT16 = 32767.0
-HIGHEST_PEAK = 0.98
-"""The random gain never raises a sample above this."""
-VALIDATION_STEP = -1
-"""The step in the random numbers of validation, so that every validation draws the same ones."""
+HIGHEST_GAINED_PEAK = 0.98
+"""The random gain never raises a sample above this. Chosen; not measured."""
 SPECTRAL_BETAS, ADVERSARIAL_BETAS = (0.9, 0.98), (0.8, 0.99)
 """Adam's; the second pair is HiFi-GAN's. Chosen, not measured."""
 NEW_STEPS, ADAPTATION_STEPS = 20_000, 1_500
@@ -196,7 +195,7 @@ class VocoderSteps:
         """
         samples = tf.cast(batch.samples, tf.float32) / LARGEST_INT16
         peak = tf.maximum(tf.reduce_max(tf.abs(samples), axis=1), 1e-3)
-        gains = tf.minimum(batch.gains, tf.maximum(HIGHEST_PEAK / peak, 1.0))
+        gains = tf.minimum(batch.gains, tf.maximum(HIGHEST_GAINED_PEAK / peak, 1.0))
         shape = (2 * batch.pitch.shape[0], batch.pitch.shape[1], self.spec.bins)
         noise = tf.random.stateless_uniform(shape, tf.stack([tf.constant(self._seed, tf.int32), step]))
         return (samples * gains[:, tf.newaxis], tf.cast(batch.deviations, tf.float32)), noise

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.files import write_audio
+from myxtts.audio.files import LARGEST_INT16, write_audio
 from myxtts.batches.crops import CropBatch, CropFeed, CropTable, crop_table
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
@@ -52,7 +52,6 @@ VALIDATION_BATCHES = 8
 """Crops of the held-out clips, spread evenly: 16 crops of 0.58 s each are 74 s of speech. Chosen; not measured."""
 SAMPLED_CLIPS = 4
 """Clips that are copied for listening."""
-LARGEST_INT16 = 32767.0
 
 RateCopy = Callable[[np.ndarray, np.ndarray, int], float | None]
 """Copy, recording and rate → a quality such as PESQ. The command line passes it in, so that training never imports evaluation."""

@@ -31,7 +31,7 @@ from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
 from myxtts.training.training_corpus import TrainingCorpus
-from myxtts.training.voices import VOICE_NAME, alignment_picture, export_voice
+from myxtts.training.voice_export import VOICE_NAME, alignment_picture, export_voice
 
 
 class StepWatch(RetraceWatch):

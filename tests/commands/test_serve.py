@@ -1,12 +1,14 @@
-"""`myxtts serve`: flags become settings, and mistakes are one line before anything is loaded."""
+"""`myxtts serve` and `myxtts studio`: flags become settings, and mistakes are one line before anything is loaded."""
 
 import socket
+from importlib.util import find_spec
 
 import pytest
 
 from myxtts.cli import build_parser, main
 from myxtts.commands.serve import KEY_VARIABLE, settings_from
 from myxtts.errors import ConfigError
+from myxtts.runtime.locks import FolderLock
 from myxtts.serving.settings import Settings
 
 
@@ -57,3 +59,36 @@ def test_an_address_that_cannot_be_used_is_one_line(capsys):
         for words in (["--port", port], ["--port", "99999"], ["--host", "256.0.0.1"], ["--wyoming", port]):
             assert main(["serve", *words]) == 2
             assert capsys.readouterr().err.count("\n") == 1
+
+
+needs_server = pytest.mark.skipif(find_spec("fastapi") is None, reason="the extra `serve` is not installed")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@needs_server
+def test_a_studio_on_a_port_that_is_taken_is_refused(tmp_path, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["studio", str(tmp_path), "--port", str(port), "--no-browser"]) == 2
+    assert str(port) in capsys.readouterr().err
+
+
+@needs_server
+def test_a_second_studio_in_a_workspace_is_refused(tmp_path, capsys):
+    with FolderLock(tmp_path, "studio.lock"):
+        assert main(["studio", str(tmp_path), "--port", str(free_port()), "--no-browser"]) == 2
+    assert "Another studio" in capsys.readouterr().err
+
+
+@needs_server
+@pytest.mark.parametrize(("flag", "value"), [("--threads", "0"), ("--corpus", "no-such-folder")])
+def test_values_that_make_no_studio_are_refused(tmp_path, capsys, flag, value):
+    assert main(["studio", str(tmp_path), "--port", str(free_port()), "--no-browser", flag, value]) == 2
+    assert flag in capsys.readouterr().err

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.monitor import CSV_COLUMNS, CsvLog, describe, readings
+from myxtts.diagnostics.monitor import CSV_COLUMNS, describe, open_csv_log, readings
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.status import StatusWriter
 
@@ -31,7 +31,7 @@ def test_running_training_is_found_by_its_folder(tmp_path):
 def test_log_has_one_header_and_one_line_for_each_sample(tmp_path):
     start_run(tmp_path)
     for _ in range(2):
-        log = CsvLog(tmp_path / "log.csv")
+        log = open_csv_log(tmp_path / "log.csv")
         log.add(next(readings(5.0, 0.01, tmp_path)))
         log.close()
     rows = list(csv.reader((tmp_path / "log.csv").read_text().splitlines()))
@@ -74,4 +74,4 @@ def test_interval_of_nothing_is_refused():
 
 def test_log_that_cannot_be_written_is_explained(tmp_path):
     with pytest.raises(DiagnosisError, match="Name another file"):
-        CsvLog(tmp_path / "missing" / "log.csv")
+        open_csv_log(tmp_path / "missing" / "log.csv")

@@ -24,7 +24,7 @@ from myxtts.evaluation.clip_metrics import (
     measure_pesq,
     speaker_similarities,
 )
-from myxtts.evaluation.metrics import is_installed
+from myxtts.evaluation.metrics import has_package
 from tests.evaluation.made_up_voice import RATE, sweep, tone
 
 pytest.importorskip("librosa")
@@ -144,7 +144,7 @@ def test_pesq_of_a_clip_without_speech_is_not_measured(samples, clip):
     assert measure_pesq(samples, samples, clip[1]) is None
 
 
-@pytest.mark.skipif(not is_installed("resemblyzer"), reason="resemblyzer is not installed")
+@pytest.mark.skipif(not has_package("resemblyzer"), reason="resemblyzer is not installed")
 def test_a_lowered_voice_is_less_similar_than_the_speaker_herself():
     clips = [read_audio(each.path) for each in read_manifest(bundled_corpus(), split="validation").utterances[:3]]
     embedder = SpeakerEmbedder.load()

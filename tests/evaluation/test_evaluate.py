@@ -12,8 +12,8 @@ from myxtts.audio.clips import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, evaluation_callback
 from myxtts.evaluation.judge import load_judge
-from myxtts.evaluation.metrics import is_installed
-from myxtts.evaluation.report import describe, render_page, summary_rows, to_json, write_json
+from myxtts.evaluation.metrics import has_package
+from myxtts.evaluation.score_report import describe, render_page, summary_rows, to_json, write_json
 from myxtts.evaluation.sentence_sets import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecognizer, made_up_sentences
 
@@ -188,7 +188,7 @@ def test_the_report_names_the_recognizer_and_its_error_on_the_recordings(sentenc
 
 def test_pesq_and_log_f0_error_of_copy_synthesis_are_reported(sentences):
     pytest.importorskip("pesq")
-    if not is_installed("pyworld"):
+    if not has_package("pyworld"):
         pytest.skip("pyworld is not installed")
     evaluation = evaluate(sentences, metrics=("pesq", "log_f0_rmse"), seeds=1)
     content = to_json(evaluation)

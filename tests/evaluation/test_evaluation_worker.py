@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.evaluation_worker import NICENESS, WorkerEvaluation
+from myxtts.evaluation.evaluation_worker import WorkerEvaluation
 from myxtts.evaluation.sentence_sets import Sentence
+from myxtts.runtime.worker_process import NICENESS
 from tests.synthesis.tiny_voice import write_voice
 
 pytest.importorskip("rapidfuzz")

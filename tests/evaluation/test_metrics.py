@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, check_packages, estimate
-from myxtts.evaluation.report import LABELS
+from myxtts.evaluation.score_report import LABELS
 from myxtts.runtime.startup import removed_modules
 
 

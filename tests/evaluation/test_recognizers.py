@@ -9,7 +9,7 @@ from myxtts.audio.files import read_audio
 from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.recipes import bundled_corpus
 from myxtts.errors import EvaluationError, MyXTTSError
-from myxtts.evaluation.metrics import is_installed
+from myxtts.evaluation.metrics import has_package
 from myxtts.evaluation.recognizer_worker import ENGINES, prepare_clip
 from myxtts.evaluation.recognizers import CommandRecognizer, WorkerRecognizer, open_recognizer
 from myxtts.evaluation.text_errors import count_errors, sum_errors
@@ -73,7 +73,7 @@ def test_a_failing_command_is_explained(command, message):
 
 @pytest.mark.parametrize("name", ["pocketsphinx", "moonshine"])
 def test_recordings_are_understood_alike_in_any_order(name):
-    if not is_installed(name.replace("moonshine", "moonshine_voice")):
+    if not has_package(name.replace("moonshine", "moonshine_voice")):
         pytest.skip(f"{name} is not installed")
     utterances = read_manifest(bundled_corpus(), split="validation").utterances[:4]
     clips = [read_audio(each.path)[0] for each in utterances]

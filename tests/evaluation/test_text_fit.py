@@ -45,7 +45,7 @@ def test_a_text_fits_the_recording_that_the_voice_makes_of_it(tmp_path, speakers
         write_audio(path, voice.synthesize(text, temperature=0.0, steps=1, speed=0.25).samples, voice.sample_rate)
         utterances.append(Utterance(str(number), path, text, "en", "anna"))
     done = []
-    fits = TextFitter(folder).measure(utterances, done.append)
+    fits = TextFitter.load(folder).measure(utterances, done.append)
     assert done == [1, 2, 3, 4, 5, 6]
     assert set(fits) == {one.id for one in utterances}
     assert all(np.isfinite(fit.error) for fit in fits.values())

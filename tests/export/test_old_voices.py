@@ -129,7 +129,7 @@ USUAL = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }\n"
 def test_a_hostile_array_header_is_one_printable_line(tmp_path, header):
     path = write_archive(tmp_path / "w.npz", {"kernel": npy(header), "bias": npy(USUAL)})
     with pytest.raises(VoiceError, match="The weight 'kernel'") as caught:
-        old_voices.read_weights(path)
+        old_voices.read_old_weights(path)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
 
@@ -137,7 +137,7 @@ def test_a_hostile_array_header_is_one_printable_line(tmp_path, header):
 def test_only_the_npy_version_that_was_written_is_read(tmp_path):
     path = write_archive(tmp_path / "w.npz", {"kernel": npy(USUAL, version=b"\x02\x00")})
     with pytest.raises(VoiceError, match="not an array that MyXTTS wrote"):
-        old_voices.read_weights(path)
+        old_voices.read_old_weights(path)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (3, 4), (1, 2, 3, 4), (0, 5)])
@@ -146,7 +146,7 @@ def test_every_header_that_numpy_writes_for_floats_is_read(tmp_path, shape, numb
     stream = io.BytesIO()
     np.save(stream, np.ones(shape, number_type))
     path = write_archive(tmp_path / "w.npz", {"kernel": stream.getvalue()})
-    np.testing.assert_array_equal(old_voices.read_weights(path)["kernel"], np.ones(shape))
+    np.testing.assert_array_equal(old_voices.read_old_weights(path)["kernel"], np.ones(shape))
 
 
 def test_pickled_weights_are_refused_without_being_unpickled(tmp_path):
@@ -157,7 +157,7 @@ def test_pickled_weights_are_refused_without_being_unpickled(tmp_path):
     bomb = np.empty(4, object)
     bomb[:] = [Bomb()] * 4
     with pytest.raises(VoiceError, match="not an array"):
-        old_voices.read_weights(write_npz(tmp_path / "w.npz", {"bias": bomb}))
+        old_voices.read_old_weights(write_npz(tmp_path / "w.npz", {"bias": bomb}))
     assert not (tmp_path / "exploded").exists()
 
 
@@ -165,12 +165,12 @@ def test_compressed_weights_are_refused_because_they_may_expand_to_anything(tmp_
     with open(tmp_path / "w.npz", "wb") as file:
         np.savez_compressed(file, **GOOD)
     with pytest.raises(VoiceError, match="compressed"):
-        old_voices.read_weights(tmp_path / "w.npz")
+        old_voices.read_old_weights(tmp_path / "w.npz")
 
 
 def test_weights_that_are_not_finite_are_not_read(tmp_path):
     with pytest.raises(VoiceError, match="not finite"):
-        old_voices.read_weights(write_npz(tmp_path / "w.npz", {"bias": np.full(4, np.nan, "<f4")}))
+        old_voices.read_old_weights(write_npz(tmp_path / "w.npz", {"bias": np.full(4, np.nan, "<f4")}))
 
 
 @pytest.mark.parametrize("kept_fraction", [0.1, 0.5, 0.99])
@@ -178,7 +178,7 @@ def test_a_cut_off_weights_file_raises(tmp_path, kept_fraction):
     content = write_npz(tmp_path / "w.npz").read_bytes()
     (tmp_path / "w.npz").write_bytes(content[: int(len(content) * kept_fraction)])
     with pytest.raises(VoiceError, match="cut off"):
-        old_voices.read_weights(tmp_path / "w.npz")
+        old_voices.read_old_weights(tmp_path / "w.npz")
 
 
 def test_any_flipped_byte_in_the_weights_raises_or_is_harmless(tmp_path):
@@ -189,7 +189,7 @@ def test_any_flipped_byte_in_the_weights_raises_or_is_harmless(tmp_path):
         content[position] ^= 0xFF
         path.write_bytes(content)
         try:
-            found = old_voices.read_weights(path)
+            found = old_voices.read_old_weights(path)
         except VoiceError:
             num_raised += 1
         else:
@@ -200,8 +200,8 @@ def test_any_flipped_byte_in_the_weights_raises_or_is_harmless(tmp_path):
 def test_a_pipe_and_an_enormous_file_are_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(VoiceError, match="it is a pipe"):
-        old_voices.read_weights(tmp_path / "pipe")
+        old_voices.read_old_weights(tmp_path / "pipe")
     with (tmp_path / "w.npz").open("wb") as file:
         file.truncate(1 << 40)  # sparse
     with pytest.raises(VoiceError, match=r"has 1,099,511,627,776 bytes"):
-        old_voices.read_weights(tmp_path / "w.npz")
+        old_voices.read_old_weights(tmp_path / "w.npz")

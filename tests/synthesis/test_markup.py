@@ -5,21 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from myxtts.errors import TextError
-from myxtts.synthesis.markup import Break, Paragraph, Spoken, Style, parse_markup
+from myxtts.synthesis.markup import Break, Paragraph, SpokenText, Style, parse_markup
 
 
 def test_a_text_without_marks_is_one_part():
-    assert parse_markup("Hello [there] [pause] [x]. a < b") == [Spoken("Hello [there] [pause] [x]. a < b")]
+    assert parse_markup("Hello [there] [pause] [x]. a < b") == [SpokenText("Hello [there] [pause] [x]. a < b")]
 
 
 def test_pauses_and_phonemes_are_found_in_plain_text():
     assert parse_markup("One[pause:0.5s]two [pause:300ms] [[ həˈloʊ ]], three") == [
-        Spoken("One"),
+        SpokenText("One"),
         Break(0.5),
-        Spoken("two "),
+        SpokenText("two "),
         Break(0.3),
-        Spoken("həˈloʊ", is_phonemes=True),
-        Spoken(", three"),
+        SpokenText("həˈloʊ", is_phonemes=True),
+        SpokenText(", three"),
     ]
 
 
@@ -31,7 +31,7 @@ def test_ssml_is_read_with_its_pauses_rates_languages_and_speakers():
     <phoneme alphabet="ipa" ph="təˈmɑːtəʊ">tomato</phoneme> <say-as interpret-as="characters">a b1</say-as>
     <amazon:effect xmlns:amazon="x" name="whispered">psst</amazon:effect><desc>unheard</desc></speak>"""
     parts = parse_markup(text)
-    spoken = [(part.text.strip(), part.style) for part in parts if isinstance(part, Spoken)]
+    spoken = [(part.text.strip(), part.style) for part in parts if isinstance(part, SpokenText)]
     assert spoken == [
         ("One", Style()),
         ("two.", Style()),
@@ -73,4 +73,4 @@ def test_any_text_gives_parts_or_our_own_error(text):
             parts = parse_markup(written)
         except TextError:
             continue
-        assert all(isinstance(part, Spoken | Break | Paragraph) for part in parts)
+        assert all(isinstance(part, SpokenText | Break | Paragraph) for part in parts)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from myxtts.errors import EvaluationError
-from myxtts.training.background_evaluation import BackgroundEvaluation, Outcome
+from myxtts.training.background_evaluation import BackgroundEvaluation, EvaluationOutcome
 
 SECONDS = 60
 
@@ -18,10 +18,10 @@ def test_one_runs_at_a_time_and_its_outcome_is_taken_once():
     assert not evaluation.start(2)
     assert (evaluation.take(), evaluation.running) == (None, 1)
     go.set()
-    assert evaluation.take(SECONDS) == Outcome(1, {"cer": 1.0})
+    assert evaluation.take(SECONDS) == EvaluationOutcome(1, {"cer": 1.0})
     assert (evaluation.take(), evaluation.running) == (None, None)
     assert evaluation.start(2)
-    assert evaluation.take(SECONDS) == Outcome(2, {"cer": 2.0})
+    assert evaluation.take(SECONDS) == EvaluationOutcome(2, {"cer": 2.0})
 
 
 @pytest.mark.parametrize(

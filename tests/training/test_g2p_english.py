@@ -3,7 +3,7 @@
 from myxtts.training.g2p_english import (
     align_words,
     ipa_of,
-    is_held_out,
+    is_held_out_word,
     read_cmudict,
     read_homograph_examples,
     read_homograph_readings,
@@ -34,7 +34,7 @@ def test_letters_get_their_phonemes(tmp_path):
 
 
 def test_about_one_word_in_twenty_is_held_out():
-    held = sum(is_held_out(f"word{index}") for index in range(10_000))
+    held = sum(is_held_out_word(f"word{index}") for index in range(10_000))
     assert 400 < held < 600
 
 

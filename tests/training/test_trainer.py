@@ -11,7 +11,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, CorpusError, TrainingError
 from myxtts.runtime.locks import RunLock
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.training_corpus import RUNTIME_NOTICE, open_corpus
+from myxtts.training.training_corpus import RUNTIME_NOTICE, open_training_corpus
 from tests.corpus.tiny_corpus import make_corpus
 from tests.runtime.other_process import another_training
 from tests.training.small_runs import quiet_display, small_config, text_of
@@ -136,7 +136,7 @@ def test_limits_that_no_clip_fits_are_named_with_the_shortest_clip(make_trainer)
 def test_held_out_clips_alone_are_no_training_set(tmp_path):
     make_corpus(tmp_path, 1)
     with pytest.raises(CorpusError, match=r"is left for training: 1 of 1 fit the limits, and those are held out"):
-        open_corpus(small_config(tmp_path, tmp_path).data, TrainingConfig())
+        open_training_corpus(small_config(tmp_path, tmp_path).data, TrainingConfig())
 
 
 def test_a_batch_size_that_is_not_measured_is_announced(make_trainer):

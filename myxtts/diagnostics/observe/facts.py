@@ -71,7 +71,6 @@ class TracedCode:
     remainder: Remainder | None = None
     argument_names: tuple[str, ...] = ()
     call_location: SourceLocation | None = None
-    signatures_called: int = 0
 
 
 def explain_traces(recording: Recording) -> list[TracedCode]:
@@ -106,7 +105,6 @@ def _count(code: TracedCode, record: FunctionRecord, calls: list[tuple[FunctionC
     code.trace_seconds += sum(seconds for _, seconds in calls)
     code.compilations += sum(call.compilations for call, _ in calls)
     code.compile_seconds += sum(call.compile_seconds for call, _ in calls)
-    code.signatures_called += len(record.signatures)
     if code.call_location is None and record.call_locations:
         code.call_location = record.call_locations[0]
 
@@ -216,10 +214,6 @@ class Facts:
         """Mask of the steps in which nothing was traced or compiled; all but the first if there are none."""
         steady = self.steps.is_steady
         return steady if steady.sum() >= 2 else np.arange(len(self.steps)) > 0
-
-    def steady_fraction(self, seconds: np.ndarray) -> float:
-        """Fraction of the steady steps' time."""
-        return float(seconds[self.steady].sum() / max(self.steps.seconds[self.steady].sum(), 1e-9))
 
     def steady_mean(self, seconds: np.ndarray) -> float:
         """Mean over the steady steps."""

@@ -159,11 +159,6 @@ class PipelineFacts:
     loader_seconds_per_batch: float
     """All stages together, on one thread each."""
     repeats: bool
-    dataset_index: int
-
-    def stage_of(self, kind: str) -> DatasetStage | None:
-        """The first stage of a kind, from the training inwards."""
-        return next((stage for stage in self.stages if stage.kind == kind), None)
 
     @property
     def slowest(self) -> StageTime | None:
@@ -195,7 +190,7 @@ def _starts(fetches: list) -> Any:
 
 
 def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
-    nodes = read_model(dataset.model)
+    nodes = model_nodes(dataset.model)
     batches = max(dataset.model_elements, 1)
     times = _match(dataset.stages, nodes, batches)
     stages_kinds = [stage.kind for stage in dataset.stages]
@@ -218,11 +213,10 @@ def _facts(recording: Recording, dataset: DatasetRecord) -> PipelineFacts:
         is_prefetching=any(kind in _ASYNCHRONOUS for kind in above),
         loader_seconds_per_batch=sum(node.seconds for node in nodes) / batches,
         repeats="repeat" in stages_kinds or "shuffle_and_repeat" in stages_kinds,
-        dataset_index=dataset.index,
     )
 
 
-def read_model(model: Any) -> list[ModelNode]:
+def model_nodes(model: Any) -> list[ModelNode]:
     """The nodes of TensorFlow's model, the one nearest to the training first, each before its inputs."""
     if model is None:
         return []

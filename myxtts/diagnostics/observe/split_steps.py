@@ -13,6 +13,7 @@ import numpy as np
 
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, Recording
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
+from myxtts.runtime.timers import MAD_TO_STD
 
 FEWEST_STEPS = 3
 COLD_STEPS_AT_MOST = 3
@@ -281,7 +282,7 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     if len(seconds) < 2 * FEWEST_STALLS:
         return None
     median = float(np.median(seconds))
-    spread = 1.4826 * float(np.median(np.abs(seconds - median)))
+    spread = MAD_TO_STD * float(np.median(np.abs(seconds - median)))
     limit = max(SLOWER_THAN_MEDIAN * median, median + 6 * spread)
     long = np.flatnonzero(seconds > limit)
     if len(long) > len(seconds) // 2:

@@ -31,7 +31,7 @@ from myxtts.synthesis.voice_folder import (
 from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
 from myxtts.training.starting_config import locate_origin
-from myxtts.training.training_corpus import TrainingCorpus, open_corpus
+from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 
 VOICE_NAME = "voice"
 LANGUAGE_TABLE = "language_embedding/embeddings"
@@ -217,7 +217,7 @@ def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None] | None) -
     config = parse_config(checkpoint.config)
     speakers = checkpoint.corpus["speakers"]
     try:
-        corpus = open_corpus(config.data, config.training, announce=announce)
+        corpus = open_training_corpus(config.data, config.training, announce=announce)
     except CorpusError as error:
         raise CheckpointError(
             f"A voice of {len(speakers)} speakers needs the recordings that it was trained on: {error} Run the export where "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.evaluation.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
+from benchmarks.pronunciation import PronunciationScore, edit_distance, fold_persian, score_sentence
 
 
 def scored(expected: list[str], heard: str, ezafe=frozenset(), homographs=frozenset()) -> PronunciationScore:

@@ -7,7 +7,7 @@ import soundfile
 
 from myxtts.cli import main
 from myxtts.errors import TextError
-from myxtts.synthesis.batch import BatchItem, read_batch
+from myxtts.synthesis.batch_file import BatchItem, read_batch
 from tests.synthesis.tiny_voice import describe, write_voice
 
 DESCRIPTION = describe(("anna", "ben"), languages=("en", "fr"))

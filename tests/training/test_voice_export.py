@@ -15,7 +15,7 @@ from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import license_file, read_description
 from myxtts.training.checkpoint import load_checkpoint
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.voices import default_first, default_speakers, export_voice, reference_clips, speaker_vectors
+from myxtts.training.voice_export import default_first, default_speakers, export_voice, reference_clips, speaker_vectors
 from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.models.clips import N_MELS, tiny_model
 from tests.training.small_runs import quiet_display, small_config
