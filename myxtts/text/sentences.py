@@ -42,7 +42,7 @@ _LOOK_BACK = 24
 
 _ABBREVIATIONS = {
     "en": "mr mrs ms dr prof st jr sr vs etc e.g i.e inc ltd co corp gen col capt lt sgt maj rev hon gov sen rep pres mt ft "
-    "ave blvd rd dept a.m p.m u.s u.k ph.d",
+    "ave blvd rd dept a.m p.m u.s u.k ph.d al p.s p.p.s n.b rt messrs mme mlle adm cmdr cpl pvt brig supt insp amb msgr",
     "de": "dr prof hr fr nr str bzw z.b d.h u.a usw ca evtl ggf vgl abs art bd sog st",
     "fr": "m mm mme mlle dr pr st ste etc cf ex p.ex av bd no vol env",
     "es": "sr sra srta dr dra ud uds etc p.ej pág núm av avda ee.uu",
@@ -50,21 +50,23 @@ _ABBREVIATIONS = {
     "pt": "sr sra dr dra prof etc pág av ex núm",
     "nl": "dr drs mr mevr dhr bijv enz d.w.z o.a nr blz st",
     "ru": "г гг ул д им т.е т.д т.п др пр стр рис тыс млн млрд руб см",
-    "fa": "دکتر ق.م ه.ش ه.ق الف",
+    "fa": "دکتر ق.م ه.ش ه.ق الف نک رک صص",
 }
 _ABBREVIATIONS_OF = {language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()}
 _BEFORE_NUMBERS_OF = {
     "en": frozenset(
-        "no nos fig figs vol approx est ext tel apt sec ch chap p pp art eq pt ver jan feb mar apr jun jul aug sep sept oct nov "
-        "dec".split()
+        "no nos fig figs vol approx est ext tel apt sec ch chap p pp art eq pt ver tab app ca jan feb mar apr jun jul aug sep "
+        "sept oct nov dec".split()
     )
 }
 """Abbreviations before a number only; elsewhere they are words (`no`, `fig`), or have nothing after them to wait for."""
-_BEFORE_LETTERS = frozenset("fig vol apt sec ch art pt".split())
+_BEFORE_LETTERS = frozenset("fig vol apt sec ch art pt app".split())
 """Of these, the ones whose number may be a letter or a Roman numeral: Fig. A, Vol. IV."""
+_WORDS_BEFORE_LETTERS = frozenset(("art", "app"))
+"""Of these, common words, after which `A` and `I` begin a sentence: I like art. A few do not."""
 _MAY_END_SENTENCE = frozenset(
     "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd "
-    "st dept gen col capt lt sgt maj rev hon gov sen rep pres mt ft".split()
+    "st dept gen col capt lt sgt maj rev hon gov sen rep pres mt ft al".split()
 )
 """Abbreviations that a word of `_STARTERS` after them turns into the end of a sentence; a name after them does not."""
 _STARTERS = frozenset(
@@ -81,6 +83,12 @@ _PERSIAN_GOES_ON = re.compile(r"(?:و|ولی|اما|که|یا|تا|پس|شاید
 _PERSIAN_HESITATION = frozenset("ولی اما راستش خب خوب یعنی که و یا اگر چون مثلا پس".split())
 _AFTER_QUOTE = re.compile(r"(?:و|که|را|این را|گفت|پرسید|فریاد|جواب|پاسخ|داد زد)(?![^\W_])")
 """Words after a quotation that belong to its sentence."""
+_SPEECH_CLAUSE = re.compile(
+    r"[^.!؟…:؛،«»]{0,30}(?<![^\W_])(?:گفت|پرسید|جواب داد|پاسخ داد|داد زد|فریاد زد|زمزمه کرد|افزود)(?:م|ی|یم|ید|ند)?\s*[.!؟…]"
+)
+"""What stands after a quotation that opens its sentence: «برو!» با فریاد گفت."""
+_MORE_MARKS = re.compile(rf"[{re.escape(_ENDS)}]++(?:\s|\Z)")
+"""A mark apart from the mark before it: . . ."""
 _INITIAL_BEFORE = re.compile(r"(?:\A|[\s(\[\"'“‘«])[^\W\d_]\.\s*\Z")
 _MIXED_CASE = re.compile(r"[a-z]{1,2}[A-Z]")
 """Names such as iPhone and eBay, which may begin a sentence."""
@@ -141,21 +149,49 @@ def _is_boundary(text: str, start: int, match: re.Match[str], language: str) -> 
         return False
     if not following:
         return True
-    if language == "fa" and mark != match[0] and _AFTER_QUOTE.match(following):
+    if _MORE_MARKS.match(following) or (language == "fa" and _goes_on_after_closing(text, start, match, following)):
         return False
-    last_word = _LAST_WORD.search(text, max(start, match.start() - _LOOK_BACK), match.start())
-    word = last_word[0].lower().replace("ـ", "") if last_word else ""
     if mark == "…" or (len(mark) > 1 and set(mark) == {"."}):
-        goes_on = language == "fa" and (word in _PERSIAN_HESITATION or _PERSIAN_GOES_ON.match(following))
-        return not goes_on
+        return not _goes_on_after_omission(text, start, match.start(), following, language)
     if mark != ".":
         return True
+    word = _word_before(text, start, match.start())
     before = text[max(start, match.start() - _LIST_LOOK_BACK) : match.start() - len(word)]
     if word.isdecimal() and len(word) < 3 and _is_list_marker(int(word), before):
         return False
+    if _is_initial(word, language) and word != "i" and match[0] == "." and not before.strip():
+        return False  # the label of an item or a speaker: Q. What is it? A. It is a cat.
     return not _is_abbreviation(
         word, before, following, "en" if language in _ARABIC_SCRIPT and word.isascii() else language
     )
+
+
+def _word_before(text: str, start: int, end: int) -> str:
+    """The word that ends at `end`, in lower case."""
+    last_word = _LAST_WORD.search(text, max(start, end - _LOOK_BACK), end)
+    return last_word[0].lower().replace("ـ", "") if last_word else ""
+
+
+def _goes_on_after_closing(text: str, start: int, match: re.Match[str], following: str) -> bool:
+    """Whether a Persian sentence continues after a mark inside quotation marks or parentheses; no small letter shows it."""
+    opening = text[start : start + _LOOK_BACK].lstrip()[:1]
+    if match[0].endswith(")"):
+        return opening != "("
+    is_quotation = match[0][-1] in _CLOSERS
+    return is_quotation and bool(
+        _AFTER_QUOTE.match(following) or (opening in '«“"' and _SPEECH_CLAUSE.match(following))
+    )
+
+
+def _goes_on_after_omission(text: str, start: int, end: int, following: str, language: str) -> bool:
+    """Whether a sentence continues after dots of omission: where a word is repeated, or after words of hesitation."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    word = _word_before(text, start, end)
+    first = _FIRST_WORD.match(following)
+    if word and first is not None and first[1].lower() == word:
+        return True
+    return language == "fa" and bool(word in _PERSIAN_HESITATION or _PERSIAN_GOES_ON.match(following))
 
 
 def _is_list_marker(number: int, before: str) -> bool:
@@ -176,21 +212,27 @@ def _is_abbreviation(word: str, before: str, following: str, language: str) -> b
     """
     first = following.lstrip("\"'“‘«([¿¡")[:1]
     if word in _BEFORE_NUMBERS_OF.get(language, ()):
-        is_number = first.isdigit() or first in ("+", "#")
-        return is_number or (word in _BEFORE_LETTERS and _LETTER_OR_ROMAN.match(following) is not None)
+        numeral = _LETTER_OR_ROMAN.match(following) if word in _BEFORE_LETTERS else None
+        is_numeral = numeral is not None and not (word in _WORDS_BEFORE_LETTERS and numeral[0] in ("A", "I"))
+        if first.isdigit() or first in ("+", "#") or is_numeral:
+            return True
+        if len(word) > 1:
+            return False
     if word in _BEFORE_ANY_CAPITAL and first.isupper():
         return _TIME_WORD.match(following) is not None
     if word in _ABBREVIATIONS_OF.get(language, ()):
         return word not in _MAY_END_SENTENCE or not _starts_sentence(following)
-    is_initial = len(word) == 1 and (
-        unicodedata.category(word) == "Ll" or (language in _ARABIC_SCRIPT and word.isalpha())
-    )
+    is_initial = _is_initial(word, language)
     if word == "i":  # a word of its own, unless another initial stands before it
         is_initial = _INITIAL_BEFORE.search(before[-4:]) is not None
     is_initialism = "." in word and all(len(part) == 1 for part in word.split("."))
     if is_initial or is_initialism:
         return not ((is_initialism or language == "en") and _starts_sentence(following))
     return False
+
+
+def _is_initial(word: str, language: str) -> bool:
+    return len(word) == 1 and (unicodedata.category(word) == "Ll" or (language in _ARABIC_SCRIPT and word.isalpha()))
 
 
 def _starts_sentence(following: str) -> bool:
