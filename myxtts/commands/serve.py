@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
+import re
 import socket
 import sys
 import threading
 import webbrowser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,8 @@ KEY_VARIABLE = "MYXTTS_API_KEYS"
 LOCK_NAME = "studio.lock"
 BROWSER_SECONDS = 1.0
 """Until the page is opened: the server must have started."""
+_HOST_NAME = re.compile(r"[\w.:-]+")
+_ORIGIN = re.compile(r"https?://[\w.:\[\]-]+/?", re.IGNORECASE)
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
@@ -97,11 +102,11 @@ def add_voice_flag(parser: argparse.ArgumentParser) -> None:
     """`--voice`, of the server and of the studio."""
     parser.add_argument(
         "--voice",
-        metavar="DIR",
+        metavar="NAME|DIR",
         action="append",
         default=[],
         type=Path,
-        help="voice folder (repeatable; the first is the default; default: the bundled voice)",
+        help="a bundled voice by name, or a voice folder (repeatable; the first is the default; default: the bundled voices)",
     )
 
 
@@ -115,7 +120,12 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if settings.wyoming_port is not None:
         check_port(settings.host, settings.wyoming_port, "--wyoming")
     if settings.speakers_folder is not None:
-        settings.speakers_folder.mkdir(parents=True, exist_ok=True)
+        try:
+            settings.speakers_folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"--speakers must be a folder. {settings.speakers_folder} cannot be one: {cause_of(error)}."
+            ) from None
     voices, problems = open_voices(arguments.voice, settings.speakers_folder, arguments.threads)
     for problem in problems:
         sys.stderr.write(f"{printable(problem, keeps_lines=False)}\n")
@@ -155,8 +165,18 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
             raise ConfigError(f"--{name.replace('_', '-')} must be at least 1. Received: {value}.")
     if arguments.announce and arguments.wyoming is None:
         raise ConfigError("--announce announces the Wyoming server. Add --wyoming.")
+    if arguments.announce and find_spec("zeroconf") is None:
+        raise ConfigError("--announce needs zeroconf. Run `pip install '.[discovery]'` in the project folder.")
+    if arguments.wyoming == arguments.port:
+        raise ConfigError(f"--port and --wyoming must differ. Received: {arguments.port} for both.")
     if arguments.keep_recordings and arguments.speakers is None:
         raise ConfigError("--keep-recordings needs a folder for them. Add --speakers FOLDER.")
+    for name in arguments.allowed_host:
+        if not _HOST_NAME.fullmatch(name):
+            raise ConfigError(f"--allowed-host must be a name such as tts.example.org. Received: {name!r:.80}.")
+    for origin in arguments.allowed_origin:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigError(f"--allowed-origin must be like https://example.org. Received: {origin!r:.80}.")
     return Settings(
         host=arguments.host,
         port=arguments.port,
@@ -183,6 +203,10 @@ def check_port(host: str, port: int, flag: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise ConfigError(
+                f"--host must be an address of this machine, or 0.0.0.0. Received: {host!r:.80}."
+            ) from None
         reason = error.strerror or str(error)
         raise ConfigError(
             f"{host} port {port} cannot be used: {reason}. Choose another port with {flag}, or end what uses it."

@@ -172,7 +172,8 @@ def run_clone(arguments: argparse.Namespace) -> int:
         text = _read_text(arguments) if has_text else ""
         folder, description = _read_voice(arguments, text, clones=True)
         references = [arguments.reference, *arguments.more]
-        _check_cloning(references, arguments.save_speaker, description)
+        written = [path for path in (arguments.output, arguments.timings, arguments.save_speaker) if path is not None]
+        _check_cloning(references, written, arguments.save_speaker, description)
         with _open_destination(arguments, description) if has_text else nullcontext() as destination:
             voice, start_up_seconds = _load_voice(folder, arguments.vocoder)
             speaker = voice.clone(references)
@@ -301,7 +302,9 @@ def _speaker_of(name: str | None, description: VoiceDescription) -> str | Speake
     return name
 
 
-def _check_cloning(references: list[str], save_speaker: str | None, description: VoiceDescription) -> None:
+def _check_cloning(
+    references: list[str], written: list[str], save_speaker: str | None, description: VoiceDescription
+) -> None:
     from myxtts.synthesis.options import check_can_clone
     from myxtts.synthesis.output import check_place
     from myxtts.synthesis.speaker import check_reference
@@ -309,6 +312,9 @@ def _check_cloning(references: list[str], save_speaker: str | None, description:
     check_can_clone(description.model_spec())
     for path in references:
         check_reference(path)
+        for target in written:
+            if os.path.exists(target) and os.path.samefile(path, target):
+                raise AudioError(f"{target} is the reference, which would be replaced. Name another file.", "missing")
     if save_speaker is not None:
         check_place(save_speaker)
 

@@ -14,26 +14,31 @@ from pathlib import Path
 from myxtts.errors import TextError
 from myxtts.runtime.console import printable
 
+GUESSED_LANGUAGES = ("en", "fa")
+"""Languages with a pronunciation model of ours; the first is taken for a script that neither is written in."""
+
 
 def configure_text(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts text`."""
-    from myxtts.config.config import DEFAULT_LANGUAGE
-
     parser.add_argument("text", metavar="TEXT", help="text to read")
-    parser.add_argument(
-        "--language", default=DEFAULT_LANGUAGE, metavar="LANGUAGE", help="code or name (default: %(default)s)"
-    )
+    parser.add_argument("--language", metavar="LANGUAGE", help="code or name (default: by the script of the text)")
     parser.add_argument("--rules", action="store_true", help="also print each rule that changed the text")
 
 
 def run_text(arguments: argparse.Namespace) -> int:
     """Print one line per stage."""
+    from myxtts.synthesis.bundled import guess_language
     from myxtts.text.cleanup import clean_text
     from myxtts.text.languages import resolve_language
     from myxtts.text.normalize import normalize_text
     from myxtts.text.pauses import is_speakable
 
-    language = resolve_language(arguments.language)
+    if not arguments.text.strip():
+        raise TextError("The text is empty. Expected text to read.")
+    guessed = guess_language(arguments.text, GUESSED_LANGUAGES) if arguments.language is None else None
+    language = resolve_language(
+        arguments.language if arguments.language is not None else guessed or GUESSED_LANGUAGES[0]
+    )
     applied: list[tuple[str, str]] = []
     normalized = normalize_text(arguments.text, language, lambda rule, text: applied.append((rule.name, text)))
     spoken, source = _read_aloud(normalized, language)

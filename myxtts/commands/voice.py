@@ -144,11 +144,14 @@ def _read_words(path: str | None) -> list[str]:
     if path is None:
         return []
     try:
-        return read_regular_file(path, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
+        words = read_regular_file(path, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}).") from None
+    if not any(map(str.strip, words)):
+        raise VoiceError(f"{path} has no words. Expected one per line.")
+    return words
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -165,7 +165,8 @@ def advise(
     measured, seconds = _measure_recordings(utterances, reasons, progress)
     usable = [one for one in utterances if one.id in seconds]
     if not usable:
-        raise CorpusError(f"{folder} has no recording that can be read: {dict(reasons)}.")
+        counted = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        raise CorpusError(f"{folder} has no recording that can be read: {counted}.")
     by_language: dict[str, list[Utterance]] = {}
     for one in usable:
         by_language.setdefault(one.language, []).append(one)

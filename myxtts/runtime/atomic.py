@@ -60,6 +60,8 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
     Between the two renames of a replacement there is no folder `path`; if the second one fails, the old folder is put back.
     """
     path = Path(path)
+    # `voice/../voice` would lead nowhere while there is no folder `voice`.
+    path = path.resolve() if path.name == ".." else path.parent.resolve() / path.name
     temporary = temporary_path(path)
     old = temporary.with_suffix(".old" + TEMPORARY_SUFFIX)
     temporary.mkdir(parents=True)

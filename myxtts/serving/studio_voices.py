@@ -201,7 +201,7 @@ class StudioVoices:
         word, phonemes = body.word.strip(), "".join(body.phonemes.split())
         if not word or len(word.split()) > 1 or "\t" in word:
             raise TextError(f"Expected one word. Received: {body.word!r:.60}.")
-        known = set(voice.tokenizer.symbols.symbols)
+        known = set(voice.tokenizer.symbols.symbols) - set(PAUSES)
         unknown = [
             each for each in phonemes if not known.issuperset(unicodedata.normalize("NFD", each)) and each not in known
         ]

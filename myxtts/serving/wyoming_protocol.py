@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from myxtts import __version__
-from myxtts.errors import ConfigError
 from myxtts.serving.engine import SpeechEngine
 
 SERVICE_NAME = "myxtts"
@@ -132,13 +131,9 @@ async def announced(host: str, port: int, *, is_wanted: bool) -> AsyncIterator[N
     if not is_wanted:
         yield
         return
-    try:
-        from zeroconf import InterfaceChoice
-        from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
-    except ModuleNotFoundError:
-        raise ConfigError(
-            "--announce needs zeroconf. Run `pip install '.[discovery]'` in the project folder."
-        ) from None
+    from zeroconf import InterfaceChoice
+    from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
     service = "_wyoming._tcp.local."
     addresses = None if host in ("0.0.0.0", "::") else [host]
     zeroconf = AsyncZeroconf(interfaces=addresses or InterfaceChoice.Default)

@@ -28,6 +28,8 @@ from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import RunRecorder
 from myxtts.training.state import RunHistory
 
+FEWEST_DRAWN_STEPS = 50
+"""Of a run that ends with pictures: compiling what they show takes as long as some steps."""
 POLL_SECONDS = 0.2
 """How often the end of a run looks whether an evaluation has ended, or a signal has come."""
 
@@ -255,7 +257,7 @@ class Loop:
 
         Raises a `TrainingError` of a step after saving the weights, which are those of the last good step.
         """
-        task, started = self._task, time.monotonic()
+        task, started, first_step = self._task, time.monotonic(), self._task.step
         minutes = self._settings.max_minutes
         deadline = None if minutes is None else time.time() + 60 * minutes
         self._recorder.announce_end(task.total_steps, deadline)
@@ -269,8 +271,10 @@ class Loop:
                     self._mark_best(saved)
                 if reason is not StopReason.SIGNAL and self._await_evaluation(stop):
                     saved = self._save()  # with the best evaluation so far
-                self._recorder.logbook.drain()  # a sample in the background writes to the same files
                 with self._timers.stage("samples"):
+                    if saved is not None and task.step - first_step >= FEWEST_DRAWN_STEPS:
+                        task.draw(self._recorder.logbook)
+                    self._recorder.logbook.drain()  # a sample in the background writes to the same files
                     samples = [] if saved is None else self._final_samples(saved)
         except TrainingError:
             with contextlib.suppress(CheckpointError):  # the first error is the one to report

@@ -43,11 +43,40 @@ def test_keys_come_from_a_file_and_the_environment(tmp_path, monkeypatch):
         (["--keep-recordings"], "--speakers"),
         (["--max-requests", "0"], "at least 1"),
         (["--workers", "-1"], "at least 1"),
+        (["--port", "8200", "--wyoming", "8200"], "must differ"),
+        (["--allowed-host", ""], "tts.example.org"),
+        (["--allowed-host", "http://example.org/"], "tts.example.org"),
+        (["--allowed-origin", "*"], "https://example.org"),
+        (["--allowed-origin", "example.org"], "https://example.org"),
     ],
 )
 def test_flags_that_make_no_server_are_refused(words, message):
     with pytest.raises(ConfigError, match=message):
         settings_of(*words)
+
+
+def test_announcing_without_its_package_is_refused_before_the_server_starts(monkeypatch):
+    monkeypatch.setattr("myxtts.commands.serve.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="needs zeroconf"):
+        settings_of("--wyoming", "--announce")
+
+
+def test_a_file_in_place_of_the_folder_of_speakers_is_one_line(tmp_path, capsys):
+    pytest.importorskip("uvicorn")
+    path = tmp_path / "file"
+    path.touch()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    assert main(["serve", "--port", port, "--speakers", str(path)]) == 2
+    assert "--speakers must be a folder" in capsys.readouterr().err
+
+
+def test_a_host_that_is_not_this_machine_is_named(capsys):
+    pytest.importorskip("uvicorn")
+    for host in ("256.0.0.1", "", "192.0.2.7"):
+        assert main(["serve", "--host", host]) == 2
+        assert "--host must be an address of this machine" in capsys.readouterr().err
 
 
 def test_an_address_that_cannot_be_used_is_one_line(capsys):

@@ -26,6 +26,15 @@ def test_the_rules_that_changed_a_text_are_listed_in_order(capsys):
     assert rules == ["money: Dr. Li paid five dollars.", "title: Doctor Li paid five dollars."]
 
 
+def test_without_a_language_the_script_of_the_text_decides(capsys):
+    for text, normalized in (("۲۵ کتاب", "بیست و پنج کتاب"), ("25 books", "twenty-five books"), ("25", "twenty-five")):
+        assert ["normalized", normalized] in [[stage, content.strip()] for stage, content in stages(capsys, text)]
+
+
+def test_an_empty_text_is_one_message(capsys):
+    assert "text is empty" in failure_of(capsys, "text", " ")
+
+
 def test_an_unknown_language_is_one_message(capsys):
     assert "Unknown language" in failure_of(capsys, "text", "hi", "--language", "Persiam")
 

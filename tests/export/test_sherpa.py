@@ -90,11 +90,14 @@ def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys,
     assert "--words FILE" in capsys.readouterr().err
 
 
-def test_words_that_are_not_utf8_and_words_for_letters_are_refused(tmp_path, phonemes, capsys):
+def test_words_that_are_not_utf8_or_none_and_words_for_letters_are_refused(tmp_path, phonemes, capsys):
     (tmp_path / "words.txt").write_bytes(b"caf\xe9\n")
     given = ["--format", "sherpa", "--words", str(tmp_path / "words.txt")]
     assert main(["export", str(phonemes), str(tmp_path / "out"), *given]) == 2
     assert "not UTF-8 text (byte 3)" in capsys.readouterr().err
+    (tmp_path / "words.txt").write_bytes(b"\n \n")
+    assert main(["export", str(phonemes), str(tmp_path / "out"), *given]) == 2
+    assert "has no words" in capsys.readouterr().err
     (tmp_path / "words.txt").write_bytes(b"hello\n")
     assert main(["export", str(write_voice(tmp_path / "letters")), str(tmp_path / "out"), *given]) == 2
     assert "needs no lexicon" in capsys.readouterr().err

@@ -45,6 +45,15 @@ def test_a_folder_replaces_the_one_that_was_there(tmp_path):
     assert os.listdir(tmp_path) == ["voice"]
 
 
+def test_a_path_through_the_folder_itself_replaces_it(tmp_path):
+    for content in ("old", "new"):
+        (tmp_path / "voice").mkdir(exist_ok=True)
+        with replacing_folder(tmp_path / "voice" / ".." / "voice") as temporary:
+            (temporary / content).write_text(content)
+    assert os.listdir(tmp_path / "voice") == ["new"]
+    assert os.listdir(tmp_path) == ["voice"]
+
+
 def test_a_folder_that_cannot_be_finished_leaves_the_old_one(tmp_path):
     with replacing_folder(tmp_path / "voice") as temporary:
         (temporary / "old").write_text("")

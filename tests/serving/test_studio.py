@@ -143,7 +143,9 @@ def test_a_fixed_pronunciation_is_saved_and_spoken(client, workspace):
     assert lines_of(client.post("/studio/api/speak", json=wish))[0]["words"][0]["phonemes"] == "ɡˈʊd"
 
 
-@pytest.mark.parametrize(("word", "phonemes"), [("two words", "bˈæd"), ("good", "xyz☃"), ("good", "ˈˈ")])
+@pytest.mark.parametrize(
+    ("word", "phonemes"), [("two words", "bˈæd"), ("good", "xyz☃"), ("good", "ˈˈ"), ("good", "bˈæd!")]
+)
 def test_a_pronunciation_that_cannot_be_spoken_is_refused(client, word, phonemes):
     fix = {"voice": "sounds", "language": "en", "word": word, "phonemes": phonemes}
     assert client.put("/studio/api/lexicon", json=fix).status_code == 400

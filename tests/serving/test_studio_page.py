@@ -41,7 +41,12 @@ def workspace(tmp_path_factory):
     """A workspace with a run that was started in a terminal and a finished evaluation."""
     folder = tmp_path_factory.mktemp("studio")
     run = folder / "checkpointsmain"
-    fields = {"mean_step_seconds": 0.2, "device_share": 0.97, "wait_share": 0.01}
+    fields = {
+        "account": {"checkpoint": 8.4, "steps_device": 168.0},
+        "mean_step_seconds": 0.2,
+        "device_share": 0.97,
+        "wait_share": 0.01,
+    }
     write_status(run, state="finished", step=400, figures={"loss": 0.5, "padding_share": 0.04}, **fields)
     losses = [{"kind": "train", "step": step, "loss": 1 + 40 / (step + 20)} for step in range(20, 401, 20)]
     (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in losses))
@@ -148,6 +153,28 @@ def test_speak_plays_highlights_downloads_and_fixes_a_word(open_page, workspace)
     assert "good\tbˈæd" in (workspace / "lexicon-en.tsv").read_text(encoding="utf-8")
 
 
+def test_a_new_text_ends_the_one_that_is_being_spoken(open_page):
+    page = open_page("speak")
+    page.wait_for_selector("#speak-voice option", state="attached")
+    page.select_option("#speak-voice", "sounds")
+    page.fill("#speak-text", "One long sentence after the other is spoken here. " * 400)
+    page.click("#speak-button")
+    page.wait_for_selector(".word")
+    page.fill("#speak-text", "Stop.")
+    page.click("#speak-button")
+    page.wait_for_selector("#save-srt[href]")
+    assert [text.split()[0] for text in page.locator(".word").all_inner_texts()] == ["Stop."]
+
+
+def test_the_language_follows_the_script_of_the_text(open_page, workspace):
+    page = open_page("speak")
+    page.wait_for_selector("#speak-voice option", state="attached")
+    page.evaluate("""() => document.getElementById('speak-language').append(new Option('Persian', 'fa'))""")
+    for text, language in (("سلام", "fa"), ("25", "fa"), ("Hello", "en"), ("Hello سلام دنیا", "fa")):
+        page.fill("#speak-text", text)
+        assert page.input_value("#speak-language") == language
+
+
 def test_clone_from_a_file_and_from_the_microphone(open_page, tmp_path):
     page = open_page("clone")
     page.set_input_files("#clone-file", write_recording(tmp_path / "reference.wav", seconds=3.0))
@@ -193,7 +220,9 @@ def test_record_with_the_keyboard_alone(open_page, workspace):
     page.wait_for_timeout(1000 * MICROPHONE_SECONDS)
     page.keyboard.press("Space")
     page.wait_for_selector("#record-review:not([hidden])")
-    page.focus("#record-keep")
+    assert (
+        page.locator("#record-checks li.bad").count() > 0
+    )  # Enter keeps a take with a problem too, as its button says
     page.keyboard.press("Enter")
     page.wait_for_selector("#record-kept:not([hidden])")
     clips = read_manifest(workspace / "corpora" / "mine", "en", "all").utterances
@@ -205,6 +234,7 @@ def test_train_shows_runs_of_a_terminal_and_starts_and_stops_its_own(open_page, 
     page = open_page("train")
     page.click("text=checkpointsmain")
     page.wait_for_selector(".verdict.good")
+    assert page.locator(".account tr").all_inner_texts() == ["steps: device\t3 min\t95.2%", "checkpoints\t8.4 s\t4.8%"]
     page.wait_for_selector(".chart polyline")
     assert not page.locator("#train-detail button").get_by_text("Stop").is_visible()  # the run has finished
     assert page.locator(".sample audio").count() == 2  # the newest step, and an older one to compare with

@@ -12,7 +12,15 @@ from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import read_status
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.training.checkpoint import checkpoints_in, load_checkpoint
-from myxtts.training.loop import Loop, LoopSettings, SavedCheckpoint, StepFacts, StopReason, take_steps
+from myxtts.training.loop import (
+    FEWEST_DRAWN_STEPS,
+    Loop,
+    LoopSettings,
+    SavedCheckpoint,
+    StepFacts,
+    StopReason,
+    take_steps,
+)
 from myxtts.training.run_recorder import Recorded, open_recorder
 from myxtts.training.state import RunHistory
 from myxtts.training.trainer import XTTSTrainer
@@ -114,6 +122,12 @@ def test_events_come_at_their_intervals_and_the_evaluation_chooses_the_best(tmp_
     assert [call for call in task.calls if call[0] in ("validate", "evaluate", "best", "draw")] == [
         ("validate", 2), ("evaluate", 3), ("best", "step-3"), ("validate", 4), ("draw", 4), ("validate", 6), ("evaluate", 6),
     ]  # fmt: skip
+
+
+def test_a_run_that_is_not_a_trial_ends_with_a_picture(tmp_path):
+    task = CountingTask(tmp_path, total_steps=FEWEST_DRAWN_STEPS)
+    run_loop(task)
+    assert task.calls[-2:] == [("draw", task.step), ("sample", f"step-{task.step}")]
 
 
 def test_a_stop_that_other_workers_want_ends_the_loop_as_a_signal(tmp_path):

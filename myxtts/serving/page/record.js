@@ -158,7 +158,7 @@ async function finish() {
   $("record-take").src = takeUrl;
   phase = "review";
   showPhase();
-  (report_.problems.length ? $("record-redo") : $("record-keep")).focus();
+  $("record-review").focus(); // not a button: Enter keeps, R records again, as the buttons say
   if (corpus.can_hear && !report_.problems.includes("silent")) listen(++hearing);
 }
 

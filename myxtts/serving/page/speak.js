@@ -7,12 +7,14 @@ let player, words = [], buttons = [], current = -1, chosen = -1, aborter = null,
 export function setUp() {
   player = new Player(refresh);
   $("speak-text").value = recall("text") ?? "";
-  action($("speak-form"), "submit", () => speak(wish()));
+  // Not an `action`, which ignores a second press: a new text ends the one that is being spoken.
+  $("speak-form").addEventListener("submit", (event) => { event.preventDefault(); speak(wish()).catch(report); });
+  $("speak-text").addEventListener("input", followScript);
   $("speak-text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); $("speak-form").requestSubmit(); }
   });
   $("speak-stop").addEventListener("click", stop);
-  $("speak-voice").addEventListener("change", fillVoice);
+  $("speak-voice").addEventListener("change", () => { fillVoice(); followScript(); });
   $("speak-speed").addEventListener("input", showSpeed);
   $("speak-play").addEventListener("click", () => (player.isPlaying ? player.pause() : player.play()));
   $("speak-position").addEventListener("input", () => player.seek(+$("speak-position").value));
@@ -27,6 +29,7 @@ export async function show() {
     fillSelect($("speak-voice"), voices.map((voice) => [voice.id, voice.id]), isLoaded ? undefined : recall("voice"));
     isLoaded = true;
     fillVoice();
+    followScript();
   } catch (error) { report(error); }
   refresh();
 }
@@ -40,6 +43,17 @@ function fillVoice() {
   const names = voice.speakers.length ? voice.speakers : [""];
   fillSelect($("speak-speaker"), [...names, ...voice.cloned].map((name) => [name, name || t("defaultSpeaker")]));
 }
+
+// The language that the text is written in, if the chosen one has another script.
+function followScript() {
+  const select = $("speak-language"), text = $("speak-text").value;
+  const [arabic, latin] = [/\p{Script=Arabic}/gu, /\p{Script=Latin}/gu].map((script) => text.match(script)?.length ?? 0);
+  const isArabic = arabic > latin;
+  if (!(arabic + latin) || isArabic === isArabicScript(select.value)) return;
+  const other = [...select.options].find((option) => isArabicScript(option.value) === isArabic);
+  if (other) select.value = other.value;
+}
+const isArabicScript = (code) => code !== "" && new Intl.Locale(code).maximize().script === "Arab";
 
 function showSpeed() {
   $("speak-speed-value").textContent = `${number(+$("speak-speed").value, 2)}×`;
@@ -59,12 +73,12 @@ async function speak(body) {
   aborter?.abort();
   aborter = new AbortController();
   const mine = aborter;
-  const response = await request("speak", {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: mine.signal,
-  });
-  reset(body);
   $("speak-stop").hidden = false;
   try {
+    const response = await request("speak", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: mine.signal,
+    });
+    reset(body);
     for await (const line of jsonLines(response.body)) {
       if (mine !== aborter) return;
       receive(line);

@@ -135,12 +135,13 @@ function buildView() {
   const made = {
     facts, title: h("h2", { dir: "ltr" }), state: h("p", { className: "hint" }), hint: h("p", { className: "hint" }, t("pauseHint")), line: h("p", { dir: "ltr", role: "status" }),
     pause: h("button", { type: "button" }, t("pause")), resume: h("button", { type: "button", className: "primary" }, t("resume")), stop: h("button", { type: "button" }, t("stop")),
-    verdict: h("p", {}), account: h("table", {}), loss: h("div", {}), device: h("div", {}), alignment: h("div", {}), samples: h("div", {}), log: h("pre", { tabIndex: 0, dir: "ltr" }), logKey: "", sampleKey: "",
+    verdict: h("p", {}), account: h("tbody", {}), loss: h("div", {}), device: h("div", {}), alignment: h("div", {}), samples: h("div", {}), log: h("pre", { tabIndex: 0, dir: "ltr" }), logKey: "", sampleKey: "",
   };
+  made.accountTable = h("table", { className: "account" }, h("caption", {}, t("account")), made.account);
   for (const kind of ["pause", "resume", "stop"]) action(made[kind], "click", () => act(kind));
   $("train-detail").replaceChildren(
     h("div", { className: "card" }, h("div", { className: "heading" }, h("div", {}, made.title, made.state), h("div", { className: "actions" }, made.pause, made.resume, made.stop)), made.line, made.hint, tiles),
-    h("div", { className: "card" }, h("h3", {}, t("diagnosis")), made.verdict, made.account),
+    h("div", { className: "card" }, h("h3", {}, t("diagnosis")), made.verdict, made.accountTable),
     h("div", { className: "card charts" }, made.loss, made.device),
     h("div", { className: "card" }, h("h3", {}, t("samples")), made.samples),
     h("div", { className: "card" }, h("h3", {}, t("alignment")), made.alignment),
@@ -152,8 +153,9 @@ function buildView() {
 function renderAccount() {
   const parts = Object.entries(detail.account ?? {}).filter(([, seconds]) => seconds > 0);
   const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  view.accountTable.hidden = !parts.length;
   view.account.replaceChildren(...parts.sort((first, second) => second[1] - first[1]).map(([part, seconds]) =>
-    h("tr", {}, h("td", {}, t(`part_${part}`)), h("td", {}, duration(seconds)), h("td", {}, percent(seconds / whole, 1)))));
+    h("tr", {}, h("th", { scope: "row" }, t(`part_${part}`)), h("td", {}, seconds < 9.95 ? t("secondsShort", { count: number(seconds, 1) }) : duration(seconds)), h("td", {}, percent(seconds / whole, 1)))));
 }
 
 function renderAlignment() {
