@@ -20,8 +20,8 @@ SIGMA_MIN = 1e-4
 """Standard deviation of the noise that remains at flow time 1, as in Matcha-TTS."""
 TEACHER_STEPS = 5
 """Steps of the teacher for one of the student: 10 for a student of 2, as many as a voice takes by default."""
-DISTILLED_TEMPERATURES = (0.4, 1.0)
-"""Sizes of the noise that a distilled decoder learns to start from. Chosen; not measured."""
+DISTILLED_TEMPERATURES = (0.3, 0.8)
+"""Sizes of the noise that a distilled decoder learns to start from, around the 0.4 that a voice takes. Chosen; not measured."""
 DECODED_TIMES = (0.3, 0.7)
 """Flow times from which `decoded_again` continues: before, mels follow the recording less. Chosen; not measured."""
 LARGEST_LOG_DURATION = 7.0
