@@ -158,7 +158,7 @@ class Contender:
         self.trainer.task.steps.learn([next(self.trainer.task.feed)]).numpy()
 
     def run_round(self) -> None:
-        """Useful frames per second of a few steps; with `retraces`, the function is built anew every few steps."""
+        """Useful frames per second of a few steps; with `retraces`, the function is built again every few steps."""
         steps, frames, started = self.trainer.task.steps, 0.0, time.perf_counter()
         cpu_seconds = time.process_time()
         for number in range(STEPS_PER_ROUND):
@@ -173,7 +173,7 @@ class Contender:
 
 
 def measure_plans(folder: Path) -> dict:
-    """The default plan against the promised fixed shape, and against building the function anew; and the arithmetic."""
+    """The default plan against the promised fixed shape, and against building the function again; and the arithmetic."""
     import tensorflow as tf
 
     from benchmarks.flops import training_flops

@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
-def test_a_benchmark_imports_its_neighbors_by_their_full_name(path):
+def test_a_benchmark_imports_its_neighbors_by_their_full_name():
     """`from harness import …` works in a script only, not with `python -m benchmarks.NAME`."""
-    neighbors = {other.stem for other in BENCHMARKS}
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert not imported & neighbors
+    neighbors = {path.stem for path in BENCHMARKS}
+    for path in BENCHMARKS:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert not imported & neighbors, path
 
 
 @pytest.mark.parametrize("command", [["benchmarks/loader.py"], ["-m", "benchmarks.loader"]], ids=["script", "module"])

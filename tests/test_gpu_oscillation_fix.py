@@ -17,7 +17,7 @@ CYCLIC = "HIGH VARIATION DETECTED - Cyclic pattern identified!"
 STALL_EVERY, STALL_SECONDS = 8, 0.7
 """Far longer than a step of the small network, also on a busy machine."""
 BATCHES = 50
-"""What the documents tell users to run."""
+"""What the documents ask users to run."""
 
 
 def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monkeypatch, record_property):

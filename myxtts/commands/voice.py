@@ -315,9 +315,9 @@ def _trained_on(split: TrainingSplit | None) -> str:
     return f"{split.num_training_texts:,} texts; {split.num_held_out_clips:,} clips were held out{more}"
 
 
-def _first_line(licence: str) -> str:
+def _first_line(text: str) -> str:
     """The name of a license; if voice.json contains the whole text, as older versions wrote it, its first line."""
-    lines = licence.strip().splitlines()
+    lines = text.strip().splitlines()
     more = f" … ({len(lines) - 1} more lines in voice.json)" if len(lines) > 1 else ""
     return lines[0] + more if lines else ""
 

@@ -83,13 +83,13 @@ class TextFitter:
         """The fit of every utterance by id, of one language; those that cannot be read or spoken are left out."""
         ids = self._encode(utterances)
         order = sorted(ids, key=lambda clip: len(ids[clip]))
-        place = {clip: index for index, clip in enumerate(order)}
+        index_of = {clip: index for index, clip in enumerate(order)}
         texts = {one.id: one.text for one in utterances}
         speakers = self._speakers(utterances)
         fits = {}
         for done, one in enumerate(utterances, start=1):
             if one.id in ids:
-                others = (each for each in _neighbors(order, place[one.id]) if texts[each] != one.text)
+                others = (each for each in _neighbors(order, index_of[one.id]) if texts[each] != one.text)
                 others = list(islice(others, OTHER_TEXTS))
                 fit = self._fit(one, speakers.get(one.speaker), ids[one.id], [ids[each] for each in others])
                 fits |= {} if fit is None else {one.id: fit}
@@ -135,6 +135,6 @@ class TextFitter:
 def _neighbors(order: Sequence[str], index: int) -> Iterator[str]:
     """The entries around an index, the nearest first."""
     for distance in range(1, len(order)):
-        for place in (index - distance, index + distance):
-            if 0 <= place < len(order):
-                yield order[place]
+        for other in (index - distance, index + distance):
+            if 0 <= other < len(order):
+                yield order[other]

@@ -182,12 +182,12 @@ class AudioFileWriter:
         encoding = "ascii" if name == "mp3" else "utf-8"
         given = {} if tags is None or name == "raw" else tags
         self._tags = {tag: text.encode(encoding, "replace").decode(encoding) for tag, text in given.items()}
-        self._beside = temporary_path(self.path)
+        self._temporary = temporary_path(self.path)
 
     def __enter__(self) -> AudioFileWriter:
         try:
             with signals_deferred():
-                self._stream = _Stream(open(self._beside, "w+b"))
+                self._stream = _Stream(open(self._temporary, "w+b"))
                 self._sound = soundfile.SoundFile(
                     cast(BinaryIO, self._stream), "w", self.sample_rate, 1, self._coding, format=self._container
                 )
@@ -196,7 +196,7 @@ class AudioFileWriter:
         except OSError as error:
             raise self._failure(error) from None
         except BaseException:  # a signal, too: nobody will leave what was not entered
-            self._beside.unlink(missing_ok=True)
+            self._temporary.unlink(missing_ok=True)
             raise
         return self
 
@@ -220,11 +220,11 @@ class AudioFileWriter:
                 if kind is None and self._stream.error is not None:
                     raise self._failure(self._stream.error)
                 if kind is None:
-                    os.replace(self._beside, self.path)
+                    os.replace(self._temporary, self.path)
             except OSError as failure:
                 raise self._failure(failure) from None
             finally:
-                self._beside.unlink(missing_ok=True)
+                self._temporary.unlink(missing_ok=True)
 
     def _failure(self, error: OSError) -> AudioError:
         return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")

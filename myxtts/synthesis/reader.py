@@ -155,7 +155,7 @@ class Reader:
         yield _with_last_marks(held, waiting)._replace(unknown=held.unknown + unknown)
 
     def _sentences(self, parts: list[Part], language: str, starts_early: bool) -> Iterator[_Sentence | Break | Mark]:
-        """Sentences, breaks and marks in order. A sentence goes on across marks and parts of the same style."""
+        """Sentences, breaks and marks in order. A sentence continues across marks and parts of the same style."""
         open_sentence: _Sentence | None = None
         for index, part in enumerate(parts):
             if isinstance(part, Mark):

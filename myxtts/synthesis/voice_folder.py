@@ -213,10 +213,10 @@ def check_description(description: VoiceDescription) -> None:
         raise VoiceError(
             f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
         )
-    strangers = set(description.default_speakers) - set(description.languages)
-    strangers |= set(description.default_speakers.values()) - set(description.speakers)
-    if strangers:
-        raise VoiceError(f"voice.json names default speakers that it does not have: {sorted(strangers)[0]!r:.60}.")
+    unknown = set(description.default_speakers) - set(description.languages)
+    unknown |= set(description.default_speakers.values()) - set(description.speakers)
+    if unknown:
+        raise VoiceError(f"voice.json names default speakers that it does not have: {sorted(unknown)[0]!r:.60}.")
     if description.training_split is not None:
         description.training_split.check()
     if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):

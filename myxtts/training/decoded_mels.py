@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from myxtts.errors import ConfigError
 from myxtts.models.flow_matching import decoded_again
 from myxtts.models.randomness import ClipRandomness
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.atomic import replacing
 from myxtts.training.initial_weights import for_one_speaker, map_weights, read_source
 from myxtts.training.starting_config import read_origin
 
@@ -106,9 +106,8 @@ def _write(
         ),
         autograph=False,
     )
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    table = np.lib.format.open_memmap(unfinished, "w+", np.float16, (cache.num_rows, cache.mel.n_mels))
-    try:
+    with replacing(path) as temporary:
+        table = np.lib.format.open_memmap(temporary, "w+", np.float16, (cache.num_rows, cache.mel.n_mels))
         done = 0
         for batch in validation_batches(cache, plan, config.data):
             change = (decode(batch) - batch.mel).numpy().clip(-LARGEST_DEVIATION, LARGEST_DEVIATION)
@@ -119,9 +118,6 @@ def _write(
             progress("decoding mels", done, len(plan.clips))
         table.flush()
         del table
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _clips_of(batch) -> Iterable[tuple[int, int, int, int]]:

@@ -112,7 +112,7 @@ def _recorded_split(facts: Mapping[str, Any]) -> TrainingSplit | None:
 def export_voice(
     checkpoint: Checkpoint,
     folder: Path,
-    licence: str = "",
+    license_terms: str = "",
     attribution: str = "",
     *,
     corpus: TrainingCorpus | None = None,
@@ -125,7 +125,7 @@ def export_voice(
 
     Args:
         folder: the voice folder to write.
-        licence, attribution: replace those of the corpus.
+        license_terms, attribution: replace those of the corpus.
         corpus: of the recordings that a voice of several speakers needs; by default the one of the training is opened again.
         announce: prints a line.
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
@@ -133,9 +133,9 @@ def export_voice(
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
-    facts |= {name: text for name, text in (("licence", licence), ("attribution", attribution)) if text}
-    licence_text = facts["licence"]
-    facts["licence"] = license_name(licence_text, facts["attribution"])
+    facts |= {name: text for name, text in (("licence", license_terms), ("attribution", attribution)) if text}
+    stated_terms = facts["licence"]
+    facts["licence"] = license_name(stated_terms, facts["attribution"])
     trained = ModelSpec.from_dict(facts["model"])
     facts["model"] = trained.without_heads.to_dict()
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
@@ -164,7 +164,7 @@ def export_voice(
         description,
         weights,
         vectors,
-        license_text=licence_text if licence_text.strip() != facts["licence"] else "",
+        license_text=stated_terms if stated_terms.strip() != facts["licence"] else "",
         copies_assets=copies_assets,
         vocoder=vocoder,
     )

@@ -158,9 +158,18 @@ def test_sixteen_kilohertz_keep_the_mel_of_earlier_caches():
     assert family(16000) == MelSpec(16000, n_fft=1024, win_length=1024, hop_length=256, n_mels=80, f_max=8000.0)
 
 
-@pytest.mark.parametrize("sample_rate", [8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000])
-def test_frames_follow_the_rate(sample_rate):
+@settings(max_examples=50, deadline=None)
+@given(sample_rate=st.integers(8000, 48000))
+@example(sample_rate=8000)
+@example(sample_rate=11025)
+@example(sample_rate=16000)
+@example(sample_rate=22050)
+@example(sample_rate=24000)
+@example(sample_rate=44100)
+@example(sample_rate=48000)
+def test_frames_follow_the_rate_and_twelve_seconds_fit_the_usual_limit(sample_rate):
     spec = family(sample_rate)
+    assert num_frames(12 * sample_rate, spec) <= DataConfig().max_mel_frames == 800
     assert 12.5 <= 1000 / spec.frames_per_second <= 16
     assert spec.n_fft == spec.win_length >= 2 * spec.hop_length
     assert (spec.win_length, spec.hop_length) == FRAMES.get(sample_rate, (spec.win_length, spec.hop_length))
@@ -177,12 +186,10 @@ def test_the_documented_table_is_what_the_rates_give():
         assert f"{1000 / spec.frames_per_second:.1f}" == frame_ms
 
 
-@pytest.mark.parametrize(
-    ("recorded", "voice"),
-    [(8000, 8000), (16000, 16000), (22049, 22049), (22050, 24000), (24000, 24000), (44100, 24000), (48000, 24000)],
-)
-def test_recordings_at_22_kilohertz_and_above_become_24_kilohertz(recorded, voice):
-    assert voice_rate(recorded) == voice
+@given(narrow=st.integers(8000, 22049), wide=st.integers(22050, 192_000))
+@example(narrow=22049, wide=22050)
+def test_recordings_at_22_kilohertz_and_above_become_24_kilohertz(narrow, wide):
+    assert (voice_rate(narrow), voice_rate(wide)) == (narrow, 24000)
 
 
 def test_a_given_length_is_kept_and_the_others_follow_the_rate():

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from myxtts.batch import NO_CLIP
@@ -123,8 +123,10 @@ def test_a_position_inside_a_batch_of_buckets_is_refused():
         next(speech_plan("buckets", batch_size=32).batches((0, 1)))
 
 
-@pytest.mark.parametrize("kind", PLAN_KINDS)
-@pytest.mark.parametrize("epochs", [1, 3, 20])
+@settings(max_examples=15, deadline=None)
+@given(kind=kinds, epochs=st.integers(1, 20))
+@example(kind="buckets", epochs=20)
+@example(kind="packed", epochs=1)
 def test_the_batches_of_some_epochs_show_every_clip_as_often(kind, epochs):
     plan = speech_plan(kind)
     batches = first_batches(plan, int(np.ceil(plan.batches_in(epochs))))

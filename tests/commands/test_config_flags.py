@@ -4,6 +4,8 @@ import argparse
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from myxtts.commands.config_flags import (
     CORPUS_FLAGS,
@@ -78,12 +80,33 @@ REPLACED = {"data.train_data": {"data.corpora"}, "model.distill_steps": {"traini
 """Other fields that a flag sets back, because they say the same in another way, or needs."""
 
 
-@pytest.mark.parametrize("flag", PROMISED)
-def test_each_flag_sets_its_field_and_nothing_else(flag):
-    name, value = PROMISED[flag]
-    overrides = overrides_of(parsed(*flag.split()))
-    assert value_of(load_config(None, overrides), name) == value
-    assert set(overrides) <= {name, "data.plan", "data.pad_to_fixed_length"} | REPLACED.get(name, set())
+def fields_of(flag):
+    """The fields that a flag may set."""
+    name, _ = PROMISED[flag]
+    shapes = {"data.plan", "data.pad_to_fixed_length"}
+    return {name} | REPLACED.get(name, set()) | (shapes if name in shapes else set())
+
+
+def test_each_flag_sets_its_field_and_nothing_else():
+    for flag, (name, value) in PROMISED.items():
+        overrides = overrides_of(parsed(*flag.split()))
+        assert value_of(load_config(None, overrides), name) == value, flag
+        assert set(overrides) <= fields_of(flag), flag
+
+
+@settings(max_examples=50, deadline=None)
+@given(flags=st.lists(st.sampled_from(sorted(PROMISED)), min_size=2, max_size=8))
+def test_flags_set_their_fields_in_any_company_and_order(flags):
+    chosen, taken = [], set()
+    for flag in flags:  # of flags for the same field, the first
+        if taken.isdisjoint(fields_of(flag)):
+            chosen.append(flag)
+            taken |= fields_of(flag)
+    overrides = overrides_of(parsed(*(word for flag in chosen for word in flag.split())))
+    assert {PROMISED[flag][0]: overrides[PROMISED[flag][0]] for flag in chosen} == dict(
+        PROMISED[flag] for flag in chosen
+    )
+    assert set(overrides) <= taken
 
 
 def test_every_promised_flag_exists_and_no_other():
@@ -102,13 +125,13 @@ def test_every_flag_belongs_to_a_command():
     assert {*CORPUS_FLAGS, *TRAINING_FLAGS} == set(FLAGS)
 
 
-@pytest.mark.parametrize("flag", CORPUS_FLAGS)
-def test_a_corpus_flag_sets_the_field_of_its_name(flag):
+def test_a_corpus_flag_sets_the_field_of_its_name():
     values = {"--text-symbols": "graphemes", "--language": "de", "--min-seconds": "0.5", "--sample-rate": "16000"}
-    word = values.get(flag, "64.0" if flag == "--max-seconds" else "64")
-    config = config_of(parsed("FOLDER", flag, word, configure=add_corpus_flags))
-    assert str(value_of(config, FLAGS[flag])) == word
-    assert config.data.train_data == "FOLDER"
+    for flag in CORPUS_FLAGS:
+        word = values.get(flag, "64.0" if flag == "--max-seconds" else "64")
+        config = config_of(parsed("FOLDER", flag, word, configure=add_corpus_flags))
+        assert str(value_of(config, FLAGS[flag])) == word, flag
+        assert config.data.train_data == "FOLDER"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_second_training_in_one_folder_is_rejected_before_tensorflow_starts(tm
 
 
 def test_sigterm_ends_a_training_and_the_evaluation_next_to_it(tmp_path):
-    """The recognizer of the evaluation never answers: training goes on meanwhile, and nothing of it is left after SIGTERM."""
+    """The recognizer of the evaluation never answers: training continues meanwhile, and nothing of it is left after SIGTERM."""
     corpus, run, asked = tmp_path / "corpus", tmp_path / "run", tmp_path / "asked"
     make_corpus(corpus, 8)
     recognizer = tmp_path / "recognizer.py"

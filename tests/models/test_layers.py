@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from myxtts.models import decoder, layers, speakers, text_encoder
 from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
@@ -128,13 +130,15 @@ def convolve_by_definition(values, kernel, dilation):
     return sum(padded[:, tap * dilation : tap * dilation + size] @ kernel[tap] for tap in range(taps))
 
 
-@pytest.mark.parametrize("dilation", [1, 2, 4, 20])
-@pytest.mark.parametrize("taps", [1, 3, 5])
-def test_matrix_product_is_the_convolution_and_its_gradient(taps, dilation):
+@settings(max_examples=15, deadline=None)
+@given(taps=st.sampled_from([1, 3, 5, 7]), dilation=st.integers(1, 20), frames=st.integers(1, 30))
+@example(taps=3, dilation=1, frames=17)
+@example(taps=5, dilation=20, frames=17)
+def test_matrix_product_is_the_convolution_and_its_gradient(taps, dilation, frames):
     random = np.random.default_rng(taps + 10 * dilation)
-    values = random.normal(size=(2, 17, 3))
+    values = random.normal(size=(2, frames, 3))
     kernel = random.normal(size=(taps, 3, 5))
-    upstream = random.normal(size=(2, 17, 5))
+    upstream = random.normal(size=(2, frames, 5))
 
     with tf.GradientTape() as tape:
         inputs = tf.constant(values), tf.constant(kernel)

@@ -9,6 +9,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.errors import AudioError, TextError, VoiceError
@@ -159,29 +161,29 @@ def test_a_word_without_end_is_spoken(voice):
     assert voice.synthesize("a" * 2000, steps=1).seconds > 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"speed": 0},
-        {"speed": -1},
-        {"speed": float("nan")},
-        {"pause": -1},
-        {"seed": -1},
-        {"steps": 0},
-        {"temperature": 9},
-        {"speed": "2"},
-        {"speed": None},
-        {"pause": True},
-        {"seed": 1.5},
-        {"steps": 1.5},
-        {"temperature": "warm"},
-        {"language": 1},
-        {"speaker": 0},
-    ],
-)
-def test_options_out_of_range_raise_at_once(voice, options):
-    with pytest.raises(VoiceError, match=next(iter(options))):
-        voice.say("Hello", **options)
+NO_NUMBER = st.one_of(st.text(), st.booleans(), st.just(float("nan")), st.lists(st.integers(), max_size=1))
+NO_WHOLE_NUMBER = st.floats(-1e6, 1e6) | NO_NUMBER
+NO_NAME = st.one_of(st.integers(), st.floats(), st.booleans(), st.binary())
+WRONG_OPTIONS = {
+    "speed": st.one_of(NO_NUMBER, st.none(), st.floats(max_value=0.2), st.floats(min_value=4.1)),
+    "pause": st.one_of(NO_NUMBER, st.none(), st.floats(max_value=-0.1), st.floats(min_value=10.1)),
+    "seed": st.one_of(NO_WHOLE_NUMBER, st.none(), st.integers(max_value=-1), st.integers(min_value=2**63)),
+    "steps": st.one_of(NO_WHOLE_NUMBER, st.integers(max_value=0), st.integers(min_value=101)),
+    "temperature": st.one_of(NO_NUMBER, st.floats(max_value=-0.1), st.floats(min_value=2.1)),
+    "language": NO_NAME,
+    "speaker": NO_NAME,
+}
+
+
+@pytest.mark.parametrize("option", WRONG_OPTIONS)
+def test_options_out_of_range_raise_at_once(voice, option):
+    @settings(max_examples=25, deadline=None)
+    @given(value=WRONG_OPTIONS[option])
+    def raises(value):
+        with pytest.raises(VoiceError, match=option):
+            voice.say("Hello", **{option: value})
+
+    raises()
 
 
 def test_numbers_of_numpy_are_options(voice):

@@ -146,7 +146,6 @@ def test_languages_that_cannot_read_numbers_are_named():
     ]
 
 
-@pytest.mark.parametrize("language", ["en", "fa", "fr", "xx"])
 @pytest.mark.parametrize(
     ("written", "clean"),
     [
@@ -162,8 +161,8 @@ def test_languages_that_cannot_read_numbers_are_named():
         ("ﬁn", "fin"),
     ],
 )
-def test_invisible_characters_and_spaces_are_folded_in_every_language(language, written, clean):
-    assert normalize_text(written, language) == clean
+def test_invisible_characters_and_spaces_are_folded_in_every_language(written, clean):
+    assert {normalize_text(written, language) for language in ("en", "fa", "fr", "xx")} == {clean}
 
 
 def test_joiners_stay_only_where_the_writing_needs_them():
