@@ -14,6 +14,7 @@ pytest.importorskip("httpx2", reason="the extra `test` is not installed")
 from fastapi.testclient import TestClient
 
 from myxtts.audio.files import write_audio
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
 from myxtts.serving.studio import PAGE_FOLDER, Judges, add_studio
@@ -246,7 +247,8 @@ def test_an_evaluation_is_a_process_and_its_page_may_execute_nothing(client, wor
     monkeypatch.setattr("myxtts.serving.studio_train.launch", lambda folder, planned: started.append((folder, planned)))
     assert client.post("/studio/api/evaluations", json={"voice": "letters", "sentences": 3}).json()["name"]
     folder, planned = started[0]
-    assert planned.arguments[:2] == ("evaluate", str(workspace.voices["letters"]))
+    # The recordings are named: the sentences of a score card have none to compare with.
+    assert planned.arguments[:4] == ("evaluate", str(workspace.voices["letters"]), "--data", str(bundled_corpus()))
     write_launch(folder, arguments=planned.arguments, corpus=planned.corpus, process_id=999_999_999)
     (folder / "train.log").write_text("myxtts evaluate: a package is missing.\n")
     entry = client.get("/studio/api/evaluations").json()["evaluations"][0]
