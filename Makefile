@@ -43,7 +43,7 @@ $(VENV)/.ready: pyproject.toml $(if $(PYTHON),asked-for-python)
 	    echo "Install one of them, or name it: make PYTHON=/path/to/python3.12" >&2; \
 	fi; \
 	exit 1
-	$(BIN)/python -m pip install --quiet --editable '.[train,serve,corpora,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[train,serve,test]'
 	touch $@
 
 $(VENV)/.ready-benchmark: $(VENV)/.ready
@@ -51,7 +51,7 @@ $(VENV)/.ready-benchmark: $(VENV)/.ready
 	touch $@
 
 $(VENV)/.ready-consumers: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --editable '.[consumers]'
+	$(BIN)/python -m pip install --quiet --editable '.[consumers,aac,corpora]'
 	touch $@
 
 asked-for-python:  # never up to date, so that PYTHON always has an effect

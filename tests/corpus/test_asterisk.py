@@ -12,6 +12,7 @@ from myxtts.audio.files import read_audio
 from myxtts.corpus.asterisk import build_asterisk_corpus, read_deb, spoken_text
 from myxtts.corpus.manifest import read_manifest
 from myxtts.errors import CorpusError
+from tests.pyav import needs_pyav
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,7 @@ def check_two_languages(summary):
     assert "Allison Smith" in manifest.attribution
 
 
+@needs_pyav
 def test_prompts_from_an_installed_tree(tmp_path):
     calls = []
     root = make_tree(tmp_path / "root")
@@ -117,12 +119,14 @@ def test_prompts_from_an_installed_tree(tmp_path):
 NEEDS_ZSTD = pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is not installed")
 
 
+@needs_pyav
 @pytest.mark.parametrize("compression", ["xz", "gz", pytest.param("zst", marks=NEEDS_ZSTD)])
 def test_prompts_from_deb_files(tmp_path, compression):
     debs = [make_deb(tmp_path / f"{each}.deb", package_files(each), compression) for each in ("en", "es")]
     check_two_languages(build_asterisk_corpus(tmp_path / "out", ["en", "es"], debs=debs))
 
 
+@needs_pyav
 def test_prompts_as_ogg_with_sentences_held_out(tmp_path):
     root = make_tree(tmp_path / "root", ["en"])
     lines = [f"word{chr(97 + number)}: This is sentence {chr(97 + number)} here." for number in range(10)]
@@ -184,6 +188,7 @@ def test_damaged_transcripts_are_refused(tmp_path):
         build_asterisk_corpus(tmp_path / "out", ["en"], sounds_root=root)
 
 
+@needs_pyav
 def test_names_in_an_archive_cannot_leave_the_folder(tmp_path):
     voice = "usr/share/asterisk/sounds/en_US_f_Allison"
     files = package_files("en") | {f"{voice}/../../../../evil.g722": SPEECH, f"{voice}//etc/evil.g722": SPEECH}

@@ -9,6 +9,7 @@ import soundfile
 from myxtts.errors import AudioError
 from myxtts.serving import encoders
 from myxtts.serving.encoders import FORMATS, MP3_KILOBITS, Encoder, output_rate, wav_header
+from tests.pyav import WITHOUT_PYAV
 
 RATE = 24000
 TONE = (0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)).astype(np.float32)
@@ -29,7 +30,7 @@ def decoded(content: bytes) -> tuple[np.ndarray, int]:
 
 
 def decoded_by_ffmpeg(content: bytes) -> tuple[np.ndarray, int]:
-    av = pytest.importorskip("av", reason="the extra `aac` or `test` is not installed")
+    av = pytest.importorskip("av", reason=WITHOUT_PYAV)
     with av.open(io.BytesIO(content), "r") as container:
         resampler = av.AudioResampler("flt", "mono")
         frames = [part.to_ndarray()[0] for frame in container.decode(audio=0) for part in resampler.resample(frame)]
@@ -38,7 +39,7 @@ def decoded_by_ffmpeg(content: bytes) -> tuple[np.ndarray, int]:
 
 def encode(format: str, *, samples: np.ndarray = TONE, voice_rate: int = RATE, **options) -> bytes:
     if not encoders.is_available(format):
-        pytest.skip("the extra `aac` or `test` is not installed")
+        pytest.skip(WITHOUT_PYAV)
     encoder = Encoder(format, voice_rate, **options)
     return encoder.add(samples[:5000]) + encoder.add(samples[5000:]) + encoder.finish()
 
@@ -90,24 +91,24 @@ def test_mp3_is_the_same_stream_whatever_the_size_of_its_pieces(size):
     assert content == encode("mp3")
 
 
-def test_mp3_answers_can_be_concatenated():
+@pytest.mark.parametrize("decode", [decoded, decoded_by_ffmpeg])
+def test_mp3_answers_can_be_concatenated(decode):
     """Two tones, then the first again: each is heard where it was put, by two decoders."""
     high = np.sin(2 * np.pi * 880 * np.arange(RATE) / RATE).astype(np.float32) / 2
     parts = [encode("mp3"), encode("mp3", samples=high), encode("mp3")]
-    for decode in (decoded, decoded_by_ffmpeg):
-        lengths = [len(decode(part)[0]) for part in parts]
-        samples, rate = decode(b"".join(parts))
-        assert len(samples) == pytest.approx(sum(lengths), abs=3 * 1152)
-        third = len(samples) // 3
-        heard = [loudest_frequency(samples[at : at + third], rate) for at in (0, third, 2 * third)]
-        assert heard == pytest.approx([440, 880, 440], abs=3)
+    lengths = [len(decode(part)[0]) for part in parts]
+    samples, rate = decode(b"".join(parts))
+    assert len(samples) == pytest.approx(sum(lengths), abs=3 * 1152)
+    third = len(samples) // 3
+    heard = [loudest_frequency(samples[at : at + third], rate) for at in (0, third, 2 * third)]
+    assert heard == pytest.approx([440, 880, 440], abs=3)
 
 
 @pytest.mark.parametrize(("format", "held_seconds"), [("mp3", 0.2), ("opus", 0.25), ("aac", 0.2), ("flac", 0.2)])
 def test_little_of_a_piece_is_held_back_until_the_next_one(format, held_seconds):
     """The client can play nearly all of the first piece while the second is made."""
     if not encoders.is_available(format):
-        pytest.skip("the extra `aac` or `test` is not installed")
+        pytest.skip(WITHOUT_PYAV)
     encoder = Encoder(format, RATE)
     first = encoder.add(TONE)
     sent = decoded_by_ffmpeg(first)[0] if format != "mp3" else decoded(first)[0]
@@ -128,7 +129,7 @@ def test_a_flac_stream_is_the_file_without_its_corrected_header():
 @pytest.mark.parametrize("format", sorted(FORMATS))
 def test_an_empty_piece_changes_nothing(format):
     if not encoders.is_available(format):
-        pytest.skip("the extra `aac` or `test` is not installed")
+        pytest.skip(WITHOUT_PYAV)
     encoder = Encoder(format, RATE)
     content = encoder.add(TONE) + encoder.add(TONE[:0]) + encoder.finish()
     assert len(content) == pytest.approx(len(encode(format)), rel=0.05)

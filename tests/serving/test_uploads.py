@@ -8,8 +8,9 @@ import soundfile
 
 from myxtts.errors import AudioError
 from myxtts.serving import uploads
-from myxtts.serving.encoders import Encoder, is_available
+from myxtts.serving.encoders import Encoder
 from myxtts.serving.uploads import KEPT_RATE, READ_FRAMES, decode
+from tests.pyav import needs_pyav
 
 RATE = 24000
 TONE = (0.5 * np.sin(2 * np.pi * 440 * np.arange(2 * RATE) / RATE)).astype(np.float32)
@@ -58,7 +59,7 @@ def test_a_rate_that_no_recording_of_speech_has_is_refused(rate):
         decode(written(TONE[:100], rate, "WAV", "PCM_16"), seconds=1)
 
 
-@pytest.mark.skipif(not is_available("aac"), reason="the extra `aac` or `test` is not installed")
+@needs_pyav
 def test_aac_needs_pyav_and_is_refused_with_one_line_without_it(monkeypatch):
     encoder = Encoder("aac", RATE)
     content = encoder.add(TONE) + encoder.finish()
