@@ -275,7 +275,13 @@ def _why_no_steps(recording: Recording) -> str:
         return f"this script runs Keras on {recording.keras_backend}; only TensorFlow trainings can be observed"
     if "torch" in recording.frameworks and not recording.functions and not recording.gradients:
         return "this is a PyTorch script; only TensorFlow and Keras trainings can be observed"
-    return "no training step was seen (no Model.fit, no repeated tf.function, no GradientTape)"
+    others = ""
+    if recording.child_seconds > 1:
+        others = (
+            f"; its child processes used {duration(recording.child_seconds)} of processor time: a training there is not "
+            "observed, only one in the script's own process"
+        )
+    return f"no training step was seen (no Model.fit, no repeated tf.function, no GradientTape){others}"
 
 
 def _verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
