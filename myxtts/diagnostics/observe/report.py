@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for
+from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for, evaluations_in_training
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts, TracedCode, explain_traces
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
@@ -23,6 +23,7 @@ from myxtts.diagnostics.observe.rules_host import (
 )
 from myxtts.diagnostics.observe.rules_input import find_hidden_waiting, find_input_problems
 from myxtts.diagnostics.observe.rules_run import (
+    LARGE_FRACTION,
     find_predict_in_loop,
     find_python_between_steps,
     find_python_in_step,
@@ -30,6 +31,7 @@ from myxtts.diagnostics.observe.rules_run import (
     find_slow_checkpoints,
     find_slow_epoch_starts,
     find_slow_validation,
+    small_evaluations,
 )
 from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
@@ -399,6 +401,14 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
         notes.append(f"Only the first {MOST_RECORDS:,} steps were recorded.")
     if facts is None:
         return tuple(notes)
+    once = small_evaluations(recording, ~evaluations_in_training(recording, facts.steps))
+    spent = sum(event.end - event.start for event in once)
+    if spent >= LARGE_FRACTION * facts.account.total_seconds:
+        notes.append(
+            f"Outside of the training Model.{once[0].label} is called {len(once)} times on one or two batches, at "
+            f"{once[0].location}: {duration(spent)}, most of it the preparation of each call. One call on all of them, or "
+            "the model itself (`model(inputs)`), takes less."
+        )
     for code in facts.codes:
         for cause in code.causes.values():
             if not facts.is_ongoing(cause.moments, code.calls, cause.seconds):
