@@ -329,20 +329,22 @@ def _first_of(findings: list[Finding], kind: str) -> Finding:
 
 def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
     account = facts.account
-    once = {*ONCE, Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
-    total = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
+    left_out = {Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
+    if facts.is_busy:  # no rule finds it clear enough: what waits for threads waits for the other processes as well
+        left_out |= {Part.WAITING, Part.EPOCH_STARTS}
+    total = max(account.training_seconds - sum(account.seconds(part) for part in left_out), 1e-9)
     useful = sum(account.seconds(part) for part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS))
-    waiting, python = (percent(account.seconds(part) / total) for part in (Part.WAITING, Part.PYTHON))
+    repeated = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
+    waiting, python = (percent(account.seconds(part) / repeated) for part in (Part.WAITING, Part.PYTHON))
     but = f"; but {findings[0].what}" if findings else ""
-    parts = [line for line in account.lines if line.part not in once]
+    parts = [line for line in account.lines if line.part not in ONCE | left_out]
     largest = max(parts, key=lambda line: line.seconds, default=None)
     if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
-        what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python)"
+        busy = ", while other processes kept the cores busy" if facts.is_busy else ""
+        what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python{busy})"
         return "compute-bound", what + but
     at = f" at {largest.location}" if largest.location != UNKNOWN else ""
-    what = (
-        f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / total)} of the training; "
-    )
+    what = f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / repeated)} of the training; "
     return (
         "mixed",
         f"{what}steps of {duration(facts.steady_mean(facts.steps.seconds))} have no single cause to name{but}",
