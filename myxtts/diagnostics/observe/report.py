@@ -341,7 +341,9 @@ def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, s
     largest = max(parts, key=lambda line: line.seconds, default=None)
     if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
         busy = ", while other processes kept the cores busy" if facts.is_busy else ""
-        what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python{busy})"
+        what = (
+            f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python{busy})"
+        )
         return "compute-bound", what + but
     at = f" at {largest.location}" if largest.location != UNKNOWN else ""
     what = f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / repeated)} of the training; "

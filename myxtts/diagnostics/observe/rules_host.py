@@ -215,7 +215,7 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     steps, steady = facts.steps, facts.steady
     if next(find_eager_steps(facts), None) is not None:  # eager steps have their own finding
         return
-    host, whole = facts.typical(steps.host), facts.typical(steps.seconds)
+    host, whole = facts.typical(steps.host), facts.typical_step
     fraction = host / max(whole, 1e-9)
     is_own_loop = steps.kind == "function" and fraction > 0.2
     least = LEAST_HOST_SECONDS_OF_A_LOOP if is_own_loop else LEAST_HOST_SECONDS

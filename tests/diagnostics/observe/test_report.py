@@ -103,7 +103,7 @@ def test_threads_that_start_late_decide_no_verdict_on_a_busy_machine(others, ver
 def test_on_a_busy_machine_the_faster_steps_say_how_long_a_part_takes():
     moments = np.arange(10.0)
     steps = cut_steps(Recording(marked_steps=[(start, start + 0.1) for start in moments]))
-    seconds = np.array([9.0, 2, 2, 2, 9, 9, 9, 9, 9, 9])
+    seconds = np.array([9.0, 2, 2, 9, 9, 9, 9, 9, 9, 9])
     for others, typical in ((0.8, 2.0), (0.0, 9.0)):
         recording = Recording(machine_load=MachineLoad(others=others, steal=0.0, load_average=4.0))
         assert Facts(recording, steps).typical(seconds) == typical
