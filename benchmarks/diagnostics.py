@@ -1,6 +1,6 @@
 """Does the diagnosis report the right issue at the right line, stay silent on healthy scripts, and cost little?
 
-`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--skip-overhead]`
+`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--reports FOLDER] [--skip-overhead]`
 Every script in tests/diagnostics/cases is run under `myxtts diagnose run` and compared with expected.yaml, which was written
 before the rules. `--real FOLDER` does the same for unmodified public scripts: FOLDER holds them (fetched, never committed),
 tests/diagnostics/real/expected.yaml what is true of them; they run on generated data. Overhead: the same training with and
@@ -36,6 +36,7 @@ MOST_OVERHEAD = 0.05
 """On steps of 10 ms."""
 MOST_UNACCOUNTED = 0.03
 """Of the wall time of a run."""
+SECONDS_TO_STOP = 60
 STEADY_SCRIPT = """
 import sys, time
 import tensorflow as tf
@@ -73,12 +74,14 @@ def main() -> int:
     parser.add_argument("--cases", nargs="*", help="names of case scripts; all by default")
     parser.add_argument("--skip-overhead", action="store_true")
     parser.add_argument("--real", type=Path, metavar="FOLDER", help="a folder with the scripts of real/expected.yaml")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep every report there as NAME.json")
     parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup, and then by the scripts as well
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
     chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
-    results = [run_and_print(CASES / name, truth) for name, truth in chosen.items()]
+    reports = arguments.reports
+    results = [run_and_print(CASES / name, truth, reports) for name, truth in chosen.items()]
     real = []
     if arguments.real:
         folder = arguments.real.resolve()
@@ -88,7 +91,7 @@ def main() -> int:
             if arguments.cases and Path(name).name not in arguments.cases:
                 continue
             if (folder / name).is_file():
-                real.append(run_and_print(folder / name, truth, folder))
+                real.append(run_and_print(folder / name, truth, reports, folder))
             else:
                 print(f"absent {name}")
     everything = [*results, *real]
@@ -116,9 +119,14 @@ def main() -> int:
     return 0 if is_right and is_cheap and is_complete and metrics["false_alarms"] == 0 else 1
 
 
-def run_and_print(script: Path, truth: dict[str, Any], real: Path | None = None) -> dict[str, Any]:
-    """Diagnose one script and print what was found."""
-    result = run_case(script, truth, real)
+def run_and_print(
+    script: Path, truth: dict[str, Any], reports: Path | None, real: Path | None = None
+) -> dict[str, Any]:
+    """Diagnose one script, print what was found, keep its report in a folder if there is one."""
+    result, content = run_case(script, truth, real)
+    if reports is not None:
+        reports.mkdir(parents=True, exist_ok=True)
+        (reports / f"{script.name}.json").write_text(json.dumps(content), encoding="utf-8")
     right = "right" if result["right"] else "WRONG"
     print(f"{right:<6} {script.name:<34} {result['verdict_class']:<14} {', '.join(result['found'])}", flush=True)
     for problem in result["problems"]:
@@ -126,8 +134,8 @@ def run_and_print(script: Path, truth: dict[str, Any], real: Path | None = None)
     return result
 
 
-def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> dict[str, Any]:
-    """Diagnose one script and compare with what is true of it."""
+def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Diagnose one script and compare with what is true of it; the result and the content of its report."""
     with tempfile.TemporaryDirectory() as folder:
         report_file = Path(folder) / "report.json"
         observed = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", "--json", str(report_file)]
@@ -136,19 +144,22 @@ def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> d
             cwd=folder, env=_environment(truth, real), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
-        try:
-            _, errors = process.communicate(timeout=truth.get("seconds", 3600))
-        except subprocess.TimeoutExpired:  # as a person would with Ctrl-C: the report still comes
-            os.killpg(process.pid, signal.SIGINT)
-            _, errors = process.communicate()
+        errors, patience = None, truth.get("seconds", 3600)
+        while errors is None:
+            try:
+                _, errors = process.communicate(timeout=patience)
+            except subprocess.TimeoutExpired:  # as a person would with Ctrl-C: the report still comes
+                os.killpg(process.pid, signal.SIGINT)
+                patience = SECONDS_TO_STOP  # Python drops an interrupt that arrives in a destructor: once more
         content = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {"report": None}
     report = content["report"]
     if report is None or content["outcome"] == "failed":
         problems = [f"no report: exit {process.returncode}: {errors[-300:]}"]
-        return {"name": script.name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "minor": [],
+        failed = {"name": script.name, "right": False, "healthy": bool(truth.get("healthy")), "found": [], "minor": [],
                 "verdict_class": "", "unaccounted_share": 1.0, "load": 0.0, "problems": problems}  # fmt: skip
+        return failed, content
     problems = compare(script, truth, report)
-    return {
+    result = {
         "name": script.name,
         "right": not problems,
         "healthy": bool(truth.get("healthy")),
@@ -160,6 +171,7 @@ def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> d
         "seconds_per_step": report["time"]["steady_mean_seconds"] if report["time"] else None,
         "problems": problems,
     }
+    return result, content
 
 
 def _environment(truth: dict[str, Any], real: Path | None) -> dict[str, str]:

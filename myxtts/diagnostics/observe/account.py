@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from myxtts.diagnostics.observe.recording import Recording
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, loops_of
 from myxtts.diagnostics.observe.split_steps import StepTable, first_traces, trace_seconds
 
 
@@ -147,6 +147,7 @@ def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, n
     fetched = np.array([(fetch.start, fetch.end) for fetch in recording.fetches]).reshape(-1, 2)
     fetch_begins_epoch = np.array([fetch.is_first for fetch in recording.fetches], bool)
     step_spans, after_first = np.zeros((0, 2)), np.inf
+    evaluated, in_training = _spans(recording.evaluations), evaluations_in_training(recording, steps)
     if steps is not None:
         again[in_step] = ~steps.is_cold[window[in_step]]
         again &= ~first_traces(recording)
@@ -159,7 +160,9 @@ def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, n
     return [
         (Part.DIAGNOSIS, np.array(recording.own_spans).reshape(-1, 2)),
         (Part.CHECKPOINTS, _spans(recording.checkpoints)),
-        (Part.VALIDATION, _spans(recording.evaluations)),
+        (Part.PREPARATION, evaluated[~in_training & (evaluated[:, 1] <= after_first)]),
+        (Part.AFTER, evaluated[~in_training & (evaluated[:, 1] > after_first)]),
+        (Part.VALIDATION, evaluated[in_training]),
         (Part.CALLBACKS, _spans(recording.callbacks)),
         (Part.GRAPH_PYTHON, _spans(recording.python_in_graphs)),
         (Part.RETRACING, np.stack([starts, compiled], axis=1)[again]),
@@ -177,6 +180,34 @@ def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, n
         (Part.DEVICE, operations if steps is not None and steps.kind == "eager" else np.zeros((0, 2))),
         (Part.PYTHON, step_spans),
     ]
+
+
+def evaluations_in_training(recording: Recording, steps: StepTable | None) -> np.ndarray:
+    """Mask of the evaluations that a longer training repeats: between its steps, or in a loop of the script that also trains.
+
+    What a script predicts before its first step or after its last one, outside of such a loop, it predicts once.
+    """
+    if steps is None:
+        return np.ones(len(recording.evaluations), bool)
+    validations = [event for event in recording.evaluations if event.location in recording.fit_locations]
+    ends = max([float(steps.end[-1]), *(event.end for event in (*recording.callbacks, *validations))])
+    between = [event.end > steps.start[0] and event.start < ends for event in recording.evaluations]
+    outside = {event.location for event, inside in zip(recording.evaluations, between, strict=True) if not inside}
+    training = _loops_around(recording, {steps.location, *recording.fit_locations}) if outside else set()
+    repeated = {location for location in outside if training & _loops_around(recording, {location})}
+    return np.array(
+        [inside or event.location in repeated for event, inside in zip(recording.evaluations, between, strict=True)],
+        bool,
+    )
+
+
+def _loops_around(recording: Recording, locations: set[SourceLocation]) -> set[tuple[str, range]]:
+    """The loops of the user's files around lines, or around the calls that lead there."""
+    around = set(locations)
+    for sample in recording.line_samples:
+        if recording.lines[sample.line] in locations:
+            around |= {recording.lines[caller] for caller in sample.callers}
+    return {(line.file, loop) for line in around for loop in loops_of(line.file) if line.line in loop}
 
 
 def _spans(events: list) -> np.ndarray:

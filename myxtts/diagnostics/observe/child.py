@@ -127,11 +127,19 @@ def main(arguments: list[str]) -> int:
     sys.argv = [target, *rest]
     with contextlib.suppress(ValueError):  # only the main thread may; this is one
         signal.signal(signal.SIGTERM, _raise_terminated)
+    os.register_at_fork(after_in_child=lambda: _leave_alone(watcher))
+    process = os.getpid()
     watcher.begin()
     outcome = _run(options.kind, target)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is short
+    if (
+        os.getpid() != process
+    ):  # a process that the script forked, and that ended in this module: the report is its parent's
+        return outcome.code
+    for number in (signal.SIGTERM, signal.SIGINT):  # the report is short, and Ctrl-C is often pressed twice
+        signal.signal(number, signal.SIG_IGN)
     sys.stdout.flush()
     recording = watcher.remove()
+    recording.child_seconds = sum(os.times()[2:4])
     recording.frameworks = tuple(name for name in ("torch", "jax") if name in sys.modules)
     _write_result(Path(result), recording, outcome, options.measure_ceiling and outcome.code == 0)
     return outcome.code
@@ -211,6 +219,13 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = execute_then_act
         return spec
+
+
+def _leave_alone(watcher: Instrumentation) -> None:
+    """A forked process has no hooks, and SIGTERM ends it at once, as `multiprocessing.Pool` expects of its workers."""
+    watcher.abandon()
+    if signal.getsignal(signal.SIGTERM) is _raise_terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _raise_terminated(number: int, frame: FrameType | None) -> None:

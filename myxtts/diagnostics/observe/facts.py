@@ -19,6 +19,7 @@ from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between
 
 _RARE_FRACTION = 0.15
 CALLS_OF_A_REUSED_TRACE = 25
+QUANTILE_ON_A_BUSY_MACHINE = 0.1
 
 
 @dataclass
@@ -218,6 +219,18 @@ class Facts:
     def steady_mean(self, seconds: np.ndarray) -> float:
         """Mean over the steady steps."""
         return float(seconds[self.steady].mean())
+
+    def typical(self, seconds: np.ndarray) -> float:
+        """Median over the steady steps; on a busy machine what the faster ones take, because other processes only add to it."""
+        return float(np.quantile(seconds[self.steady], QUANTILE_ON_A_BUSY_MACHINE if self.is_busy else 0.5))
+
+    @property
+    def typical_step(self) -> float:
+        """Seconds of a typical steady step; on a busy machine hardly any step has all of its parts undisturbed."""
+        if not self.is_busy:
+            return self.typical(self.steps.seconds)
+        steps = self.steps
+        return sum(self.typical(part) for part in (steps.wait, steps.host, steps.device, steps.graph_python))
 
     @cached_property
     def within_epoch(self) -> np.ndarray:

@@ -95,8 +95,10 @@ def without_recompiling(function: str, location: SourceLocation, is_batch: bool)
 
 
 def read_every_n_steps(location: SourceLocation) -> str:
-    """A metric on the device, read now and then."""
+    """A metric on the device, read now and then; for anything but one value, the line itself every 100 steps."""
     found = re.search(r"\b(?:float|int|bool|np\.\w+)\((\w+)\)|(\w+)\.numpy\(\)", source_text(location))
+    if found is None and source_text(location):
+        return less_often(location)
     name = identifier((found.group(1) or found.group(2)) if found else "", "loss")
     return (
         f"mean_{name} = keras.metrics.Mean()  # before the loop\nmean_{name}.update_state({name})  # in every step\n"

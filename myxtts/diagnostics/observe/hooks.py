@@ -147,6 +147,12 @@ class Instrumentation:
         self.recording.has_accelerator = _has_accelerator()
         return self.recording
 
+    def abandon(self) -> None:
+        """Remove the hooks in a forked process; the sampler's thread does not exist there."""
+        self._is_removed = True
+        self._threads.clear()
+        self._patches.restore()
+
     def is_watched(self) -> bool:
         """Whether the current call is one to record: the training thread, outside of other observed calls."""
         return self.depth == 0 and threading.get_ident() in self._threads

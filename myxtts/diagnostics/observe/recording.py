@@ -213,6 +213,8 @@ class Recording:
     """Hooks that this version of TensorFlow or Keras has no place for, one sentence each."""
     frameworks: tuple[str, ...] = ()
     """Other frameworks that the script imported: `torch`, `jax`."""
+    child_seconds: float = 0.0
+    """Processor time of the script's child processes, in which nothing is observed."""
     keras_backend: str | None = None
     steps_limit: int | None = None
     """The observation ended after so many steps."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for
+from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for, evaluations_in_training
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts, TracedCode, explain_traces
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
@@ -23,6 +23,7 @@ from myxtts.diagnostics.observe.rules_host import (
 )
 from myxtts.diagnostics.observe.rules_input import find_hidden_waiting, find_input_problems
 from myxtts.diagnostics.observe.rules_run import (
+    LARGE_FRACTION,
     find_predict_in_loop,
     find_python_between_steps,
     find_python_in_step,
@@ -30,6 +31,7 @@ from myxtts.diagnostics.observe.rules_run import (
     find_slow_checkpoints,
     find_slow_epoch_starts,
     find_slow_validation,
+    small_evaluations,
 )
 from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
@@ -275,7 +277,13 @@ def _why_no_steps(recording: Recording) -> str:
         return f"this script runs Keras on {recording.keras_backend}; only TensorFlow trainings can be observed"
     if "torch" in recording.frameworks and not recording.functions and not recording.gradients:
         return "this is a PyTorch script; only TensorFlow and Keras trainings can be observed"
-    return "no training step was seen (no Model.fit, no repeated tf.function, no GradientTape)"
+    others = ""
+    if recording.child_seconds > 1:
+        others = (
+            f"; its child processes used {duration(recording.child_seconds)} of processor time: a training there is not "
+            "observed, only one in the script's own process"
+        )
+    return f"no training step was seen (no Model.fit, no repeated tf.function, no GradientTape){others}"
 
 
 def _verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
@@ -321,20 +329,24 @@ def _first_of(findings: list[Finding], kind: str) -> Finding:
 
 def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
     account = facts.account
-    once = {*ONCE, Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
-    total = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
+    left_out = {Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
+    if facts.is_busy:  # no rule finds it clear enough: what waits for threads waits for the other processes as well
+        left_out |= {Part.WAITING, Part.EPOCH_STARTS}
+    total = max(account.training_seconds - sum(account.seconds(part) for part in left_out), 1e-9)
     useful = sum(account.seconds(part) for part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS))
-    waiting, python = (percent(account.seconds(part) / total) for part in (Part.WAITING, Part.PYTHON))
+    repeated = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
+    waiting, python = (percent(account.seconds(part) / repeated) for part in (Part.WAITING, Part.PYTHON))
     but = f"; but {findings[0].what}" if findings else ""
-    parts = [line for line in account.lines if line.part not in once]
+    parts = [line for line in account.lines if line.part not in ONCE | left_out]
     largest = max(parts, key=lambda line: line.seconds, default=None)
     if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
-        what = f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python)"
+        busy = ", while other processes kept the cores busy" if facts.is_busy else ""
+        what = (
+            f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python{busy})"
+        )
         return "compute-bound", what + but
     at = f" at {largest.location}" if largest.location != UNKNOWN else ""
-    what = (
-        f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / total)} of the training; "
-    )
+    what = f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / repeated)} of the training; "
     return (
         "mixed",
         f"{what}steps of {duration(facts.steady_mean(facts.steps.seconds))} have no single cause to name{but}",
@@ -393,6 +405,14 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
         notes.append(f"Only the first {MOST_RECORDS:,} steps were recorded.")
     if facts is None:
         return tuple(notes)
+    once = small_evaluations(recording, ~evaluations_in_training(recording, facts.steps))
+    spent = sum(event.end - event.start for event in once)
+    if spent >= LARGE_FRACTION * facts.account.total_seconds:
+        notes.append(
+            f"Outside of the training Model.{once[0].label} is called {len(once)} times on one or two batches, at "
+            f"{once[0].location}: {duration(spent)}, most of it the preparation of each call. One call on all of them, or "
+            "the model itself (`model(inputs)`), takes less."
+        )
     for code in facts.codes:
         for cause in code.causes.values():
             if not facts.is_ongoing(cause.moments, code.calls, cause.seconds):

@@ -215,11 +215,11 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     steps, steady = facts.steps, facts.steady
     if next(find_eager_steps(facts), None) is not None:  # eager steps have their own finding
         return
-    median_host = float(np.median(steps.host[steady]))
-    fraction = median_host / max(float(np.median(steps.seconds[steady])), 1e-9)
+    host, whole = facts.typical(steps.host), facts.typical_step
+    fraction = host / max(whole, 1e-9)
     is_own_loop = steps.kind == "function" and fraction > 0.2
     least = LEAST_HOST_SECONDS_OF_A_LOOP if is_own_loop else LEAST_HOST_SECONDS
-    if fraction < HOST_FRACTION or median_host < least or facts.generator_fraction > 0.5:  # that is waiting for input
+    if fraction < HOST_FRACTION or host < least or facts.generator_fraction > 0.5:  # that is waiting for input
         return
     lines = facts.lines_in(steady, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
@@ -227,8 +227,7 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(fraction)} of the time, and the device has nothing to do",
-        f"{duration(median_host)} of {duration(float(np.median(steps.seconds[steady])))} in each step; "
-        f"{percent(seen)} of it seen at this line",
+        f"{duration(host)} of {duration(whole)} in each step; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
         float(steps.host[steady].sum()),

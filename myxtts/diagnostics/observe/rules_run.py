@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from myxtts.diagnostics.observe import fixes
-from myxtts.diagnostics.observe.account import Part
+from myxtts.diagnostics.observe.account import Part, evaluations_in_training
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts
-from myxtts.diagnostics.observe.recording import TimedEvent
+from myxtts.diagnostics.observe.recording import Recording, TimedEvent
 from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
@@ -159,13 +159,7 @@ def _costly_shuffle(pipeline: PipelineFacts) -> DatasetStage | None:
 def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
     """`Model.predict` and `evaluate` on a batch or two: most of a call is its own preparation."""
     recording = facts.recording
-    small = [
-        event
-        for event, batches in zip(recording.evaluations, recording.evaluation_batches, strict=True)
-        if batches <= MOST_BATCHES_OF_A_PREDICTION and event.location not in recording.fit_locations
-    ]
-    frequent = {location for location, count in _counts(small).items() if count >= FEWEST_PREDICTIONS}
-    events = [event for event in small if event.location in frequent]
+    events = small_evaluations(recording, evaluations_in_training(recording, facts.steps))
     seconds = sum(event.end - event.start for event in events)
     if not events or seconds < LARGE_FRACTION * facts.total_seconds:
         return
@@ -181,6 +175,19 @@ def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
         seconds,
         locations=tuple(spent),
     )
+
+
+def small_evaluations(recording: Recording, chosen: np.ndarray) -> list[TimedEvent]:
+    """Of the chosen evaluations those on a batch or two, at lines that make five or more of them."""
+    small = [
+        event
+        for event, batches, is_chosen in zip(
+            recording.evaluations, recording.evaluation_batches, chosen.tolist(), strict=True
+        )
+        if is_chosen and batches <= MOST_BATCHES_OF_A_PREDICTION and event.location not in recording.fit_locations
+    ]
+    frequent = {location for location, count in _counts(small).items() if count >= FEWEST_PREDICTIONS}
+    return [event for event in small if event.location in frequent]
 
 
 def find_slow_validation(facts: Facts) -> Iterator[Finding]:

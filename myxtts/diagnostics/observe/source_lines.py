@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import linecache
 import os
@@ -90,6 +91,17 @@ def location_of(frame: FrameType | None) -> SourceLocation:
             fallback = SourceLocation(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return fallback or UNKNOWN
+
+
+@functools.cache
+def loops_of(file: str) -> tuple[range, ...]:
+    """The lines of every `for` and `while` loop of a file; empty if its source cannot be read."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ()
+    loops = (node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While)))
+    return tuple(range(loop.lineno, (loop.end_lineno or loop.lineno) + 1) for loop in loops)
 
 
 def callers_of(frame: FrameType | None) -> list[SourceLocation]:

@@ -60,6 +60,7 @@ def test_constant_fixes_compile(code):
 def test_fix_has_the_users_own_names():
     assert "clips = clips.prefetch" in fixes.of_dataset(fixes.PREFETCH, location("clips = tf.data.Dataset.range(3)"))
     assert "mean_penalty.update_state(penalty)" in fixes.read_every_n_steps(location("log(float(penalty))"))
+    assert fixes.read_every_n_steps(location("fresh = net.get_weights()")).endswith("\n    fresh = net.get_weights()")
     assert fixes.tensor_argument("step", ("self", "batch", "rate"), "rate").startswith(
         "step(batch, rate=tf.constant(rate))"
     )

@@ -2,16 +2,20 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from myxtts.diagnostics.observe import report as reports
+from myxtts.diagnostics.observe.account import Account, AccountLine, Part
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import measure_ceiling
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.hooks import Instrumentation
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.render import MOST_STAGES, report_to_markdown, report_to_text
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.sampler import MachineLoad
+from myxtts.diagnostics.observe.split_steps import cut_steps
 from tests.diagnostics.observe.trainings import Trainable
 
 
@@ -84,6 +88,25 @@ def test_busy_machine_is_noted(recording):
     assert any("The machine was busy: other processes used 80 %" in note for note in build_report(recording).notes)
     recording.machine_load = MachineLoad(others=0.05, steal=0.0, load_average=1.0)
     assert not any("busy" in note.split(".")[0] for note in build_report(recording).notes)
+
+
+@pytest.mark.parametrize(("others", "verdict"), [(0.8, "compute-bound"), (0.0, "mixed")])
+def test_threads_that_start_late_decide_no_verdict_on_a_busy_machine(others, verdict):
+    seconds = {Part.DEVICE: 2.0, Part.PYTHON: 0.5, Part.EPOCH_STARTS: 2.5, Part.IMPORTS: 5.0}
+    account = Account(tuple(AccountLine(part, spent, spent / 10) for part, spent in seconds.items()), 10.0, 0.0)
+    recording = Recording(machine_load=MachineLoad(others=others, steal=0.0, load_average=4.0))
+    moments = np.arange(4.0)
+    steps = cut_steps(Recording(marked_steps=list(zip(moments, moments + 0.5, strict=True))))
+    assert reports._verdict_without_gain(Facts(recording, steps, account), [])[0] == verdict
+
+
+def test_on_a_busy_machine_the_faster_steps_say_how_long_a_part_takes():
+    moments = np.arange(10.0)
+    steps = cut_steps(Recording(marked_steps=[(start, start + 0.1) for start in moments]))
+    seconds = np.array([9.0, 2, 2, 9, 9, 9, 9, 9, 9, 9])
+    for others, typical in ((0.8, 2.0), (0.0, 9.0)):
+        recording = Recording(machine_load=MachineLoad(others=others, steal=0.0, load_average=4.0))
+        assert Facts(recording, steps).typical(seconds) == typical
 
 
 def test_failed_hook_does_not_break_the_observation():

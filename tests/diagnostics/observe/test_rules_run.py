@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from myxtts.diagnostics.observe.account import Part
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.issues import Issue
 from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
@@ -70,6 +71,43 @@ def test_predict_on_single_batches_is_named_at_its_line():
     assert "8 times" in found.what
     assert "infer = tf.function(model)" in found.fix
     assert observation.report.verdict_class != "compute-bound"
+
+
+def test_predictions_after_the_training_are_a_note_and_part_of_what_comes_after_it():
+    training = Trainable()
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.build((None, 4))
+
+    def draw():
+        for _ in range(6):
+            model.predict(np.ones((2, 4)), verbose=0)
+
+    with observe() as observation:
+        for _ in range(8):
+            training.train_step(training.batch())
+        draw()
+    report = observation.report
+    assert "predict-in-loop" not in issues_in(report)
+    assert any("Outside of the training Model.predict is called 6 times" in note for note in report.notes)
+    assert report.account.seconds(Part.VALIDATION) == 0.0
+    assert report.account.seconds(Part.AFTER) > 0.0
+
+
+def test_predictions_of_a_loop_that_also_trains_count_even_after_the_last_step():
+    training = Trainable()
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.build((None, 4))
+
+    def draw():
+        for _ in range(6):
+            model.predict(np.ones((2, 4)), verbose=0)
+
+    with observe() as observation:
+        for _epoch in range(1):  # interrupted after its first epoch
+            for _ in range(8):
+                training.train_step(training.batch())
+            draw()
+    assert finding(observation.report, Issue.PREDICT_IN_LOOP).location.line == line_of(draw, "model.predict")
 
 
 def test_validation_of_fit_is_not_predict_in_a_loop():

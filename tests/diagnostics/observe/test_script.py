@@ -262,6 +262,28 @@ def test_training_in_a_thread_of_the_script_is_seen(tmp_path):
     assert run.report["time"]["steps"] == 20
 
 
+def test_workers_and_standard_input_of_the_script_work_as_without_observation(tmp_path):
+    before = "import multiprocessing, os, sys\nfork = multiprocessing.get_context('fork')\n"
+    workers = "with fork.Pool(2) as pool:\n    print('workers', sum(pool.map(abs, [-1, 2])), input())\n"
+    forked = "if os.fork() == 0:\n    sys.exit(3)\nprint('exit code', os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    script = tmp_path / "train.py"
+    script.write_text(before + workers + forked + TRAINING.replace("ROWS", "8"))
+    command = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", "--no-ceiling", str(script), "20"]
+    run = subprocess.run(command, input="a line\n", capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert run.stdout.startswith("workers 3 a line\nexit code 3\nloss")
+    assert "20 steps" in run.stdout
+    assert "Traceback" not in run.stderr
+
+
+def test_training_in_another_process_is_not_measured_and_says_so(tmp_path):
+    script = tmp_path / "train.py"
+    busy = "import time\nwhile time.process_time() < 1.5: pass"
+    script.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])\n")
+    run = run_script(script)
+    assert run.exit_code == 2
+    assert "its child processes used" in run.report["verdict"]
+
+
 @pytest.mark.parametrize(
     ("source", "line"),
     [

