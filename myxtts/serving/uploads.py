@@ -152,7 +152,7 @@ def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> Recording:
     except FFmpegError:
         if not parts:
             raise AudioError(
-                f"The recording cannot be decoded. Expected wav, flac, mp3, ogg, webm or m4a.", "not audio"
+                "The recording cannot be decoded. Expected wav, flac, mp3, ogg, webm or m4a.", "not audio"
             ) from None
     return Recording(np.concatenate(parts) if parts else np.zeros(0, np.float32), rate)
 
