@@ -36,8 +36,8 @@ _CODES = {"en": "en", "en-us": "en", "fa": "fa"}
 
 _TOKEN = re.compile(rf"{WORD_PATTERN}|[^\W\d_](?:[^\W\d_]|['\u0300-\u036f])*|\d+")
 _INITIALISM = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z](?![\w])")
-_LETTER_A = "ˈej"
-"""In Persian text a Latin letter alone is its name; English has a word `a`."""
+_ACRONYMS = frozenset("RAM ROM SIM VAR PIN LAN WAN".split())
+"""Capitals that Persians read as a word; other capitals they spell (IT, US, WHO)."""
 _STAND_IN = "تهران"
 """Stands for a foreign word in the Persian context: a name, before which an ezafe is possible."""
 _ENGLISH_AS_PERSIAN = tuple(
@@ -175,7 +175,7 @@ class _Reader:
         if any(is_latin):
             latin = [token if own else "," for token, own in zip(tokens, is_latin, strict=True)]
             sounds = [_replaced(sound, _ENGLISH_AS_PERSIAN) for sound in self._latin_sounds(latin)]
-            sounds = [_LETTER_A if token in ("a", "A") else sound for token, sound in zip(tokens, sounds, strict=True)]
+            sounds = [self._spelled(token) or sound for token, sound in zip(tokens, sounds, strict=True)]
         if any(map(_is_persian, tokens)):
             context = [_STAND_IN if own else token for token, own in zip(tokens, is_latin, strict=True)]
             read = iter(self._read_letters(" ".join(context)))
@@ -184,6 +184,15 @@ class _Reader:
                     own = next(read)
                     sounds[index] = sounds[index] if is_latin[index] else own
         return sounds
+
+    def _spelled(self, token: str) -> str:
+        """A Latin letter, or two or three capitals, as the names of letters; otherwise nothing."""
+        if not re.fullmatch("[A-Za-z]|[A-Z]{2,3}", token) or token in _ACRONYMS:
+            return ""
+        lexicon = english_model(self._files.get("en")).lexicon  # it has the word `a` for the letter
+        names = ["ˈeɪ" if letter == "a" else lexicon[letter] for letter in token.lower()]
+        names = [_replaced(name, _ENGLISH_AS_PERSIAN) for name in names]
+        return "".join(name.replace("ˈ", "") for name in names[:-1]) + names[-1]
 
     def read_english(self, tokens: Sequence[str]) -> list[str]:
         """Sounds of each token; pauses give none."""

@@ -17,7 +17,8 @@ _AND = " و "
 _ROUND_WORDS = frozenset([*_TENS, *_HUNDREDS, *_SCALES]) - {"", "_"}
 _UNIT_WORDS = frozenset(unit.replace("\u064f", "") for unit in _UNITS)
 _CARDINALS = _UNIT_WORDS | _ROUND_WORDS | {"نیم"}
-_ORDINAL_WORDS = frozenset({f"{word}م" for word in _UNIT_WORDS | _ROUND_WORDS} | {"سوم", f"سی{ZWNJ}ام"})
+_ORDINALS = {f"{word}م" for word in _UNIT_WORDS | _ROUND_WORDS} | {"سوم", f"سی{ZWNJ}ام"}
+_ORDINAL_WORDS = frozenset(_ORDINALS | {f"{word}ین" for word in _ORDINALS})
 
 
 def number_in_words(number: int) -> str:

@@ -94,6 +94,12 @@ def test_persian_ezafe_is_spoken():
         ("½ لیوان", "nim livɑn"),
         ("۱۰ - ۵", "dæh menhɑje pændʒ"),
         ("AT&T", "ej ti end ti"),
+        ("نه دیدم نه شنیدم", "næ didæm næ ʃenidæm"),  # noh is nine
+        ("بیست و نه نفر", "bist o noh næfær"),
+        ("چهل و هفتمین", "tʃehel o hæftomin"),
+        ("حمله‌ی هوایی", "hæmleje hævɑji"),
+        ("سازمان س.م.م. گفت", "sɑzemɑne sin mim mim ɡoft"),
+        ("IT و WHO و RAM", "ɑjti væ dɑbeljuejtʃo væ ræm"),
         ("www.example.ir", "dɑbelju dɑbelju dɑbelju dɑt iɡzæmpel dɑt ɑj ɑr"),
     ],
 )
