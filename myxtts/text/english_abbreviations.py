@@ -40,6 +40,10 @@ _MONTHS = {
     "Aug": "August", "Sep": "September", "Sept": "September", "Oct": "October", "Nov": "November",
     "Dec": "December",
 }  # fmt: skip
+_GIVEN_NAMES = {
+    "Wm": "William", "Jas": "James", "Chas": "Charles", "Geo": "George", "Thos": "Thomas", "Robt": "Robert",
+    "Jos": "Joseph", "Benj": "Benjamin",
+}  # fmt: skip
 _STREETS = {
     "St": "Street", "Dr": "Drive", "Ave": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane", "Hwy": "Highway",
     "Pkwy": "Parkway", "Sq": "Square", "Ct": "Court", "Pl": "Place",
@@ -226,6 +230,20 @@ RULES: tuple[Rule, ...] = (
         rf"\b(?!Gen [XYZ]\b)(?:({alternatives(TITLES)})\.? |({alternatives(_DOTTED_TITLES)})\. )(?=[A-Z])",
         lambda match: f"{TITLES[match[1]] if match[1] else _DOTTED_TITLES[match[2]]} ",
         {"Dr. Smith": "Doctor Smith", "Lt. Col. Smith": "Lieutenant Colonel Smith", "Fr. Murphy": "Father Murphy"},
+    ),
+    rule(
+        "given name",
+        rf"(?<![\w.])({alternatives(_GIVEN_NAMES)})\. (?=[A-Z])",
+        lambda match: f"{_GIVEN_NAMES[match[1]]} ",
+        {"Wm. Clark": "William Clark"},
+        ".",
+    ),
+    rule(
+        "floor",
+        r"\b([a-z]+(?:st|nd|rd|th)) fl\.",
+        r"\1 floor",
+        {"on the 2nd fl.": "on the second floor"},
+        ".",
     ),
     rule("saint", r"\bSt\. ?(?=[A-Z])", "Saint ", {"St. John's": "Saint John's"}, "."),
     rule(

@@ -170,7 +170,7 @@ UNITS = {
     "m³": _unit("cubic meter"), "m3": _unit("cubic meter"), "cm³": _unit("cubic centimeter"),
     "cm3": _unit("cubic centimeter"), "ha": _unit("hectare"), "kg": _unit("kilogram"), "g": _unit("gram"),
     "mg": _unit("milligram"), "µg": _unit("microgram"), "mcg": _unit("microgram"), "lb": _unit("pound"),
-    "lbs": _unit("pound"), "oz": _unit("ounce"), "t": _unit("ton"),
+    "lbs": _unit("pound"), "oz": _unit("ounce"), "t": _unit("ton"), "kt": _unit("kiloton"), "Mt": _unit("megaton"),
     "L": _unit("liter"), "l": _unit("liter"), "dl": _unit("deciliter"),
     "cl": _unit("centiliter"), "ml": _unit("milliliter"), "mL": _unit("milliliter"), "gal": _unit("gallon"),
     "qt": _unit("quart"), "pt": _unit("pint"), "tsp": _unit("teaspoon"), "tbsp": _unit("tablespoon"),

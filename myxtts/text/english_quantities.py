@@ -58,8 +58,8 @@ def _read_money(match: re.Match[str]) -> str:
 
 def _read_money_range(match: re.Match[str]) -> str:
     many = CURRENCIES[match[1]][1]
-    magnitude = f" {MAGNITUDES[match[4]]}" if match[4] else ""
-    return f"{number_in_words(match[2])} to {number_in_words(match[3])}{magnitude} {many}"
+    first, last = (f" {MAGNITUDES[each]}" if each else "" for each in (match[3], match[5]))
+    return f"{number_in_words(match[2])}{first} to {number_in_words(match[4])}{last} {many}"
 
 
 def _read_money_code(match: re.Match[str]) -> str:
@@ -252,9 +252,9 @@ RULES: tuple[Rule, ...] = (
     rule("cents after the sign", r"(?<=[$£€])(?=\.\d\d(?!\d))", "0", {"$.99": "ninety-nine cents"}, "$£€"),
     rule(
         "range of money",
-        rf"({_SIGN_CLASS})({_NUMBER}) ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}",
+        rf"({_SIGN_CLASS})({_NUMBER})(?: ?({alternatives(MAGNITUDES)}))? ?[-–—] ?\1?({_NUMBER}){_MAGNITUDE}",
         _read_money_range,
-        {"$5–10 million": "five to ten million dollars"},
+        {"$5–10 million": "five to ten million dollars", "€7m–€9m": "seven million to nine million euros"},
         "-–—",
     ),
     rule(

@@ -26,6 +26,11 @@ _RELATIONS = {
     ">=": "is greater than or equal to", "≤": "is less than or equal to", "<=": "is less than or equal to",
     "≠": "is not equal to", "!=": "is not equal to", "≈": "is approximately", "==": "equals",
 }  # fmt: skip
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta", "λ": "lambda", "μ": "mu", "π": "pi",
+    "ρ": "rho", "σ": "sigma", "φ": "phi", "χ": "chi", "ω": "omega", "Δ": "delta", "Σ": "sigma", "Ω": "omega",
+}  # fmt: skip
+"""Alone; a Greek word is no formula."""
 _LIMITS = {">": "more than ", "<": "less than ", "≥": "at least ", "≤": "at most ", ">=": "at least ", "<=": "at most "}
 
 
@@ -47,7 +52,7 @@ WEB_RULES: tuple[Rule, ...] = (
         _read_address,
         {"john.doe@example.com": "john dot doe at example dot com"},
         {
-            "www.bbc.co.uk": "www dot bbc dot co dot uk",
+            "www.bbc.co.uk": "W.W.W dot bbc dot co dot U.K",
             "https://news.site.org/world": "news dot site dot org slash world",
         },
         {"/path/to": "slash path slash to"},
@@ -128,7 +133,13 @@ MATH_RULES: tuple[Rule, ...] = (
     rule("equals", r" ?=+ ?", " equals ", {"a = b": "a equals b"}, "="),
     rule("plus or minus", r" ?± ?", " plus or minus ", {"±3": "plus or minus three"}, "±"),
     rule("infinity", "∞", " infinity ", {"∞": "infinity"}, "∞"),
-    rule("pi", r"(?<![^\W\d_])π(?![^\W\d_])", " pi ", {"2π": "two pi"}, "π"),
+    rule(
+        "Greek letter",
+        rf"(?<![^\W\d_])([{''.join(_GREEK)}])(?![^\W\d_])",
+        lambda match: f" {_GREEK[match[1]]} ",
+        {"2π": "two pi", "α = 0.05": "alpha equals zero point zero five"},
+        "".join(_GREEK),
+    ),
 )
 
 SIGN_RULES: tuple[Rule, ...] = (
@@ -193,9 +204,10 @@ CODE_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "emergency number",
-        r"\b((?:call(?:ed|ing|s)?|dial(?:ed|led|ing)?|phone|text|ring) )(\d{3})(?![\d.,:/-]\d|\d| ?%)(?! [a-z]+s\b| people)",
-        lambda match: match[1] + say.digits(match[2]),
-        {"Call 911.": "Call nine one one."},
+        r"\b((?:call(?:ed|ing|s)?|dial(?:ed|led|ing)?|phone|text|ring) )(\d{3})((?:,? or \d{3})?)"
+        r"(?![\d.,:/-]\d|\d| ?%)(?! [a-z]+s\b| people)",
+        lambda match: match[1] + re.sub(r"\d{3}", lambda number: say.digits(number[0]), match[2] + match[3]),
+        {"Call 911.": "Call nine one one.", "Dial 112 or 999.": "Dial one one two or nine nine nine."},
         DIGITS,
         re.I,
     ),
@@ -255,8 +267,8 @@ CODE_RULES: tuple[Rule, ...] = (
     rule(
         "wireless standard",
         r"(?<![\d.,])802\.(\d{1,2})([a-z]{0,2})\b",
-        lambda match: f"eight oh two dot {say.integer(match[1])} {' '.join(match[2])}",
-        {"802.11ac": "eight oh two dot eleven a c"},
+        lambda match: f"eight oh two dot {say.integer(match[1])} {' '.join(match[2].upper())}",
+        {"802.11ac": "eight oh two dot eleven A C"},
         ".",
     ),
     rule(

@@ -2,7 +2,8 @@
 
 Words in the other script are read by the other language's model, in the phonemes of the text's language. Punctuation
 becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, or of a voice that was made
-with other ones, loaded at first use.
+with other ones, loaded at first use. Readings that somebody has checked (`fa_reviewed.tsv`, `en_reviewed.tsv`) win over every
+model's: like the rules of the normalizers they belong to the program, not to the voice.
 
 Both languages have one inventory of IPA symbols, to which espeak-ng's symbols of both map. Every symbol is one code point in
 Unicode NFD, so that a voice may mix sources and Piper and sherpa-onnx can read its symbols. Affricates are two symbols (t ʃ),
@@ -16,7 +17,7 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from myxtts.text.cleanup import base_language
@@ -35,6 +36,8 @@ _CODES = {"en": "en", "en-us": "en", "fa": "fa"}
 
 _TOKEN = re.compile(rf"{WORD_PATTERN}|[^\W\d_](?:[^\W\d_]|['\u0300-\u036f])*|\d+")
 _INITIALISM = re.compile(r"(?<![\w.])(?:[A-Za-z]\.)+[A-Za-z](?![\w])")
+_ACRONYMS = frozenset("RAM ROM SIM VAR PIN LAN WAN".split())
+"""Capitals that Persians read as a word; other capitals they spell (IT, US, WHO)."""
 _STAND_IN = "تهران"
 """Stands for a foreign word in the Persian context: a name, before which an ezafe is possible."""
 _ENGLISH_AS_PERSIAN = tuple(
@@ -101,9 +104,23 @@ def model_sha256(code: str) -> str:
     return hashlib.sha256(model_path(code).read_bytes()).hexdigest()
 
 
-def model_digest(language: str) -> str:
-    """A short text that changes with the model, for fingerprints."""
-    return model_sha256(base_language(language))[:16]
+def reviewed_path(code: str) -> Path:
+    """The file of readings of a language that somebody has checked."""
+    return MODEL_FOLDER / f"{code}_reviewed.tsv"
+
+
+@functools.cache
+def reviewed_readings(code: str) -> Mapping[str, str]:
+    """word → phonemes as the lexicon of a language's model has them; a Persian word may have diacritics."""
+    rows = reviewed_path(code).read_text(encoding="utf-8").splitlines()
+    pairs = (row.split("\t")[:2] for row in rows if row and not row.startswith("#"))
+    return {word: phonemes for word, phonemes in pairs}  # noqa: C416 - dict() of lists of two has no type
+
+
+@functools.cache
+def model_digest(code: str) -> str:
+    """A short text that changes with the model and the reviewed readings, for fingerprints."""
+    return hashlib.sha256(model_path(code).read_bytes() + reviewed_path(code).read_bytes()).hexdigest()[:16]
 
 
 def phonemize(
@@ -158,15 +175,29 @@ class _Reader:
 
     def read_persian(self, tokens: Sequence[str]) -> list[str]:
         """Sounds of each token; pauses give none."""
-        context = [token if _is_persian(token) or not _is_word(token) else _STAND_IN for token in tokens]
-        sounds = iter(self._read_letters(" ".join(context)) if any(map(_is_persian, tokens)) else [])
-        return [self._persian_sound(token, sounds) if _is_word(token) else "" for token in tokens]
+        is_latin = [_is_word(token) and not _is_persian(token) for token in tokens]
+        sounds = [""] * len(tokens)
+        if any(is_latin):
+            latin = [token if own else "," for token, own in zip(tokens, is_latin, strict=True)]
+            sounds = [_replaced(sound, _ENGLISH_AS_PERSIAN) for sound in self._latin_sounds(latin)]
+            sounds = [self._spelled(token) or sound for token, sound in zip(tokens, sounds, strict=True)]
+        if any(map(_is_persian, tokens)):
+            context = [_STAND_IN if own else token for token, own in zip(tokens, is_latin, strict=True)]
+            read = iter(self._read_letters(" ".join(context)))
+            for index, token in enumerate(tokens):
+                if _is_word(token):
+                    own = next(read)
+                    sounds[index] = sounds[index] if is_latin[index] else own
+        return sounds
 
-    def _persian_sound(self, token: str, sounds: Iterator[str]) -> str:
-        if _is_persian(token):
-            return next(sounds)
-        next(sounds, None)  # of the stand-in
-        return _replaced(self._latin_sounds([token])[0], _ENGLISH_AS_PERSIAN)
+    def _spelled(self, token: str) -> str:
+        """A Latin letter, or two or three capitals, as the names of letters; otherwise nothing."""
+        if not re.fullmatch("[A-Za-z]|[A-Z]{2,3}", token) or token in _ACRONYMS:
+            return ""
+        lexicon = english_model(self._files.get("en")).lexicon  # it has the word `a` for the letter
+        names = ["ˈeɪ" if letter == "a" else lexicon[letter] for letter in token.lower()]
+        names = [_replaced(name, _ENGLISH_AS_PERSIAN) for name in names]
+        return "".join(name.replace("ˈ", "") for name in names[:-1]) + names[-1]
 
     def read_english(self, tokens: Sequence[str]) -> list[str]:
         """Sounds of each token; pauses give none."""
@@ -208,13 +239,13 @@ def _segmenter(language: str) -> Segmenter:
 
 @functools.lru_cache(maxsize=8)
 def persian_model(path: Path | None = None) -> PersianG2P:
-    """The Persian model of a file; None: the bundled one."""
+    """The Persian model of a file (None: the bundled one), with the reviewed readings."""
     model = load_model(path or model_path("fa"))
-    return PersianG2P(model.tagger, model.lexicon, model.homographs, model.ezafe)
+    return PersianG2P(model.tagger, {**model.lexicon, **reviewed_readings("fa")}, model.homographs, model.ezafe)
 
 
 @functools.lru_cache(maxsize=8)
 def english_model(path: Path | None = None) -> EnglishG2P:
-    """The English model of a file; None: the bundled one."""
+    """The English model of a file (None: the bundled one), with the reviewed readings."""
     model = load_model(path or model_path("en"))
-    return EnglishG2P(model.tagger, model.lexicon, model.homographs)
+    return EnglishG2P(model.tagger, {**model.lexicon, **reviewed_readings("en")}, model.homographs)

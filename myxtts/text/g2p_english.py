@@ -16,6 +16,11 @@ _UNSTRESSED = frozenset(
     "a an the and or but of to in on at by for from with as is are was were be been am has had have do does can could will "
     "would shall should must it its he she we they you i him her them us me my your his our their that than if so".split()
 )
+_MODALS = frozenset(
+    "will would can could shall should may might must cannot won't wouldn't can't couldn't shouldn't don't doesn't didn't "
+    "let's they'll we'll you'll i'll he'll she'll it'll".split()
+)
+_ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
 _VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
 _TOKEN = re.compile(r"[A-Za-z']+")
@@ -59,7 +64,9 @@ class EnglishG2P:
         if written == "A" and self._is_among_letters(words, index):
             return "ˈeɪ"
         if word in self.homographs.readings:
-            return self.homographs.choose(words, index).phonemes
+            verbs = [each for each in self.homographs.readings[word] if each.label in ("vrb", "present")]
+            is_verb = len(verbs) == 1 and _is_after_modal(words, index)
+            return (verbs[0] if is_verb else self.homographs.choose(words, index)).phonemes
         known = self._known(word)
         if known is not None:
             return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
@@ -92,6 +99,14 @@ class EnglishG2P:
             return []
         scores = self.tagger.run_each([self.tagger.encode(word) for word in words])
         return ["".join(one_primary_stress(each, self.tagger.tags)) for each, _ in scores]
+
+
+def _is_after_modal(words: Sequence[str], index: int) -> bool:
+    """Whether a word is the verb of a modal: will read, may never desert."""
+    before = [word.lower() for word in words[max(0, index - 2) : index]]
+    if len(before) == 2 and (before[1] in _ADVERBS or before[1].endswith("ly")):
+        before.pop()
+    return bool(before) and before[-1] in _MODALS
 
 
 def with_plural(phonemes: str) -> str:

@@ -23,12 +23,22 @@ from myxtts.text.persian_letters import (
     add_ezafe,
     read_line,
 )
-from myxtts.text.persian_numbers import ZWNJ, is_inside_number
+from myxtts.text.persian_numbers import ZWNJ, is_cardinal, is_inside_number
 
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
-_CLITIC = re.compile(rf"{ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
-"""Endings after which the stress stays on the syllable before."""
+_CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
+"""Endings after which the stress stays on the syllable before; سی‌اُم is an ordinal."""
 _VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
+_WITHOUT_EZAFE = frozenset(f"دات اسلش بک{ZWNJ}اسلش آندرلاین دونقطه خط{ZWNJ}تیره ات{ZWNJ}ساین ممیز".split())
+"""Names of signs between two words."""
+_SIGNS_OF_NUMBERS = ("منفی", "مثبت")
+_NEVER_AFTER_EZAFE = (
+    "منهای", "علیه‌", "علیها‌", "علیهم‌", "علیهاالسلام", "صلی‌الله", "سلام‌الله", "عجل‌الله", "رحمت‌الله", "رحمه‌الله", "رضی‌الله",
+)  # fmt: skip
+"""How words begin that no ezafe joins to the word before them, most of them honorifics."""
+_ERAS = frozenset("هجری شمسی قمری خورشیدی میلادی".split())  # noqa: SIM905
+_DAY_PARTS = frozenset("صبح شب ظهر عصر بامداد بعدازظهر غروب".split())  # noqa: SIM905
+_MONTHS = frozenset("فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True)
@@ -78,11 +88,11 @@ class PersianG2P:
         return ends, iter([self.tagger.best_tags(each) for each, _ in scores])
 
     def _listed(self, line: Line, words: Sequence[tuple[str, int]], index: int) -> str | None:
-        """The reading of a word that the lexicon has, unless diacritics give it another one."""
+        """The reading of a word that the lexicon has. With diacritics other than tanvin and a final ezafe, it must have them."""
         word = line.words[index]
-        letters, marks = line.text_of(word), line.marks[word.start : word.end]
-        if any(marks) and not marks[-1] & 1 << TANVIN:
-            return None
+        letters, written = line.text_of(word), line.written_form(word)
+        if written != letters and not line.marks[word.end - 1] & 1 << TANVIN:
+            return self.lexicon.get(written)
         if letters in self.homographs.readings:
             place = next(position for position, (_, own) in enumerate(words) if own == index)
             return self.homographs.choose([word for word, _ in words], place).phonemes
@@ -99,14 +109,32 @@ class PersianG2P:
         scores = np.array([ends[word.end - 1] for word in line.words])
         if self.ezafe is not None:
             scores = scores + self.tagger.extra["ezafe_weight"] * self.ezafe.scores(line)
-        decisions = []
-        for word, score in zip(line.words, scores, strict=True):
-            marks = line.marks[word.end - 1]
-            is_marked = bool(marks & (1 << KASRA | 1 << HAMZA))
+        texts = [line.text_of(word) for word in line.words]
+        decisions, names_something = [], False
+        for index, (word, score) in enumerate(zip(line.words, scores, strict=True)):
             is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
-            is_possible = not is_last and not _VERB_PREFIX.match(line.text_of(word))
-            decisions.append(is_marked or (is_possible and score > self.tagger.extra["ezafe_threshold"]))
+            after = "" if is_last else texts[index + 1]
+            is_certain = bool(line.marks[word.end - 1] & (1 << KASRA | 1 << HAMZA))
+            is_certain |= is_cardinal(texts[index]) and (after in _ERAS or (names_something and after in _DAY_PARTS))
+            is_possible = not is_last and _may_have_ezafe(texts[index], after, names_something)
+            decisions.append(is_certain or (is_possible and score > self.tagger.extra["ezafe_threshold"]))
+            if texts[index] != "و" and not is_cardinal(texts[index]):
+                names_something = decisions[-1]
         return decisions
+
+
+def _may_have_ezafe(word: str, after: str, names_something: bool) -> bool:
+    """Whether a word may have an ezafe that is not written.
+
+    Args:
+        after: the next word.
+        names_something: of a number, whether a word with ezafe stands before it (مادهٔ پنج); otherwise it counts (سه کتاب).
+    """
+    if is_cardinal(word):
+        return names_something or after in _DAY_PARTS or after in _MONTHS
+    if word in _SIGNS_OF_NUMBERS and is_cardinal(after):
+        return False
+    return word not in _WITHOUT_EZAFE and not _VERB_PREFIX.match(word) and not after.startswith(_NEVER_AFTER_EZAFE)
 
 
 def _ends_in_ezafe(letters: str, phonemes: str) -> bool:

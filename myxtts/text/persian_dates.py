@@ -19,6 +19,8 @@ _LUNAR = [
     ).split(),
     *("ربیع الاول", "ربیع الثانی", "جمادی الاول", "جمادی الثانی", "ذی القعده", "ذی الحجه"),
 ]
+_MARKED_MONTHS = {"محرم": "محَرَّم", "صفر": "صَفَر"}
+"""Diacritics tell a month from another word of the same letters; `fa_reviewed.tsv` has its reading."""
 _MONTH = (
     f"({alternatives([*_JALALI, 'امرداد', *_GREGORIAN, *_OTHER_GREGORIAN, *_LUNAR])})"
     rf"(?![^\W\d_]|{ZWNJ}(?!ماه)| (?:شلیک|خورد|هوایی|خلاص))"
@@ -85,7 +87,8 @@ def _read_day_month(match: re.Match[str]) -> str:
 
 
 def _month_words(month: str, end: str) -> str:
-    return f"{month}{ZWNJ}ماه" if "ماه" in end else month + end
+    name = _MARKED_MONTHS.get(month, month).replace(" ", ZWNJ)
+    return f"{name}{ZWNJ}ماه" if "ماه" in end else name + end
 
 
 def _read_days(match: re.Match[str]) -> str:

@@ -60,6 +60,15 @@ class Line:
         """The letters of a word, without diacritics."""
         return self.letters[word.start : word.end]
 
+    def written_form(self, word: Word) -> str:
+        """A word with its diacritics, without those of an ezafe at its end."""
+        bits = list(self.marks[word.start : word.end])
+        bits[-1] &= ~(1 << KASRA | 1 << HAMZA)
+        letters = zip(self.text_of(word), bits, strict=True)
+        return "".join(
+            letter + "".join(mark for index, mark in enumerate(MARKS) if own >> index & 1) for letter, own in letters
+        )
+
 
 def read_line(text: str) -> Line:
     """Cut normalized Persian text into letters and words. Any other character is a pause between words."""

@@ -9,6 +9,8 @@ from myxtts.text.persian_numbers import (
     CURRENCIES,
     CURRENCY_CODES,
     FRACTION_SIGNS,
+    KASRA,
+    MARKED_UNITS,
     UNITS,
     ZWNJ,
     digits_in_words,
@@ -189,7 +191,7 @@ RULES: tuple[Rule, ...] = (
         rf"(?P<sign>[{re.escape(''.join(CURRENCIES))}]) ?(?P<number>{_NUMBER})(?P<scale> (?:هزار|میلیون|میلیارد|تریلیون)"
         r"|[KMB](?![^\W_]))?",
         _read_money,
-        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنت", "$2.5M": "دو ممیز پنج میلیون دلار"},
+        {"€۲۵٫۵۰": "بیست و پنج یورو و پنجاه سنْت", "$2.5M": "دو ممیز پنج میلیون دلار"},
         "".join(CURRENCIES),
     ),
     rule(
@@ -221,7 +223,13 @@ RULES: tuple[Rule, ...] = (
         {"USD 500": "پانصد دلار"},
         "UEGIRACB",
     ),
-    rule("toman", rf"(?<=\d) ?ت{_NO_LETTER}(?!\.)", " تومان", {"۵۰۰۰ت": "پنج هزار تومان"}, "ت"),
+    rule(
+        "toman",
+        rf"(?<=\d)((?: (?:هزار|میلیون|میلیارد))?) ?ت{_NO_LETTER}(?!\.)",
+        r"\1 تومان",
+        {"۵۰۰۰ت": "پنج هزار تومان", "۲۵۰ هزار ت": "دویست و پنجاه هزار تومان"},
+        "ت",
+    ),
     rule(
         "coordinate",
         r"(?<![\d.,])(\d{1,3}(?:\.\d+)?)° ?(\d{1,2}(?:\.\d+)?)['′](?: ?(\d{1,2}(?:\.\d+)?)[\"″])?( ?(?:شمالی|جنوبی|شرقی|غربی))?",
@@ -232,16 +240,28 @@ RULES: tuple[Rule, ...] = (
     rule("degree sign first", rf"° ?({_NUMBER})", r"\1 درجه", {"°۴۵": "چهل و پنج درجه"}, "°"),
     rule(
         "unit",
-        rf"(?<=\d) ?({alternatives(UNITS)})(?![^\W_]|[²³])",
-        lambda match: f" {UNITS[match[1]]}",
-        {"۹۰ km/h": "نود کیلومتر بر ساعت", "۱۰ m²": "ده متر مربع", "128GB": "صد و بیست و هشت گیگابایت"},
+        rf"(?<=\d)((?: (?:هزار|میلیون|میلیارد))?) ?({alternatives(UNITS)})(?![^\W_]|[²³])",
+        lambda match: f"{match[1]} {UNITS[match[2]]}",
+        {
+            "۹۰ km/h": "نود کیلومتر بر ساعت",
+            "۱۰ m²": "ده مترِ مربع",
+            "128GB": "صد و بیست و هشت گیگابایت",
+            "۲ میلیون m³": "دو میلیون مترِ مکعب",
+        },
+        DIGITS,
+    ),
+    rule(
+        "unit in words",
+        rf"(?<=\d)((?: (?:هزار|میلیون|میلیارد))?) ({alternatives(MARKED_UNITS)}){_NO_LETTER}",
+        lambda match: f"{match[1]} {MARKED_UNITS[match[2]]}",
+        {"۱۰ گرم طلا": "ده گرَم طلا", "۵۰ سنت": "پنجاه سنْت"},
         DIGITS,
     ),
     rule(
         "square and cubic",
         r"(?<=[^\W\d_a-zA-Z]) ?([²³])",
-        lambda match: " مربع" if match[1] == "²" else " مکعب",
-        {"متر²": "متر مربع"},
+        lambda match: f"{KASRA} مربع" if match[1] == "²" else f"{KASRA} مکعب",
+        {"متر²": "مترِ مربع"},
         "²³",
     ),
     rule(
@@ -253,10 +273,14 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "ezafe before a number",
-        rf"(?<![^\W_])(?:(?<!\d )({alternatives(_BEFORE_NUMBERS)})|(ماده|تبصره|بند|آیه|اصل)) (?=\d)",
+        rf"(?<![^\W_])(?:(?<!\d )({alternatives(_BEFORE_NUMBERS)})|(ماده|تبصره|بند|آیه|اصل)) (?=\d|صفر )",
         lambda match: f"{with_ezafe(match[1] or match[2])} ",
-        {"شماره ۵": "شمارهٔ پنج", "صفحه ۱۲": "صفحهٔ دوازده"},
-        DIGITS,
+        {
+            "شماره ۵": "شمارهٔ پنج",
+            "صفحه ۱۲": "صفحهٔ دوازده",
+            "شماره ۰۹۱۲۳۴۵۶۷۸۹": "شمارهٔ صفر نهصد و دوازده، سیصد و چهل و پنج، شصت و هفت، هشتاد و نُه",
+        },
+        f"{DIGITS}ص",
     ),
     rule(
         "IP address or version",
@@ -286,6 +310,13 @@ RULES: tuple[Rule, ...] = (
         "/",
     ),
     rule(
+        "code of letters and digits",
+        r"(?<![^\W_])([A-Z]{1,3}\d{0,2})-(?=\d)",
+        r"\1 ",
+        {"پرواز W5-112": "پرواز W پنج صد و دوازده"},
+        "-",
+    ),
+    rule(
         "chain of numbers",
         r"(?<![\w.,/-])\d{1,4}(?:-\d{1,4}){2,}(?![\w/-]|[.,]\d)",
         lambda match: "، ".join(map(group_in_words, match[0].split("-"))),
@@ -302,10 +333,17 @@ RULES: tuple[Rule, ...] = (
     rule("range", r"(?<=\d) ?[-–—] ?(?=\d)", " تا ", {"۱۰٫۵-۲۰٫۵": "ده ممیز پنج تا بیست ممیز پنج"}, "-–—"),
     rule(
         "minus after a number, as a right-to-left line shows it",
-        r"(?<=[^\W\d_] )(\d+(?:\.\d+)?)[-−](?= ?(?:درجه|°))",
+        r"(?<=[^\W\d_] )(\d+(?:\.\d+)?)[-−](?= ?(?:درجه|°| تا \d+[-+−]? درجه))",
         r"منفی \1",
         {"دما به ۱۹- درجه رسید": "دما به منفی نوزده درجه رسید"},
         "-−",
+    ),
+    rule(
+        "plus after a number, as a right-to-left line shows it",
+        r"(?<=[^\W\d_] )(\d+(?:\.\d+)?)\+(?= ?(?:درجه|°))",
+        r"مثبت \1",
+        {"بین ۵- تا ۸+ درجه": "بین منفی پنج تا مثبت هشت درجه"},
+        "+",
     ),
     rule("minus", r"(?<![\w)-])[-−](?=\d)", "منفی ", {"-۵ درجه": "منفی پنج درجه"}, "-−"),
 )

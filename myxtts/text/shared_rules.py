@@ -27,6 +27,8 @@ FILE_NAME = rf"(?<![\w./-])[A-Za-z_][\w-]{{0,60}}\.(?:{alternatives(_FILE_TYPES)
 UNIX_PATH = r"(?<![\w/.<~])~?(?:/[A-Za-z_.][\w.-]{0,60}){2,12}/?(?![\w/])"
 WINDOWS_PATH = r"(?<![\w\\])[A-Za-z]:(?:\\[\w.-]{1,60}){1,12}"
 _SCHEME = re.compile(r"(https?|ftp)://")
+_COUNTRIES = "ir|uk|de|fr|us|eu|io|tv|ca|jp|cn|ru|nl"
+"""Ends of web addresses that are read as letters."""
 
 
 def address_rules(read: Replacement, *examples: Mapping[str, str]) -> tuple[Rule, ...]:
@@ -52,6 +54,8 @@ def read_address(address: str, names: Mapping[str, str], *, is_scheme_read: bool
         address = address[scheme.end() :]
         prefix = f"{scheme[1]} {names['://']} " if is_scheme_read else ""
     spoken = "".join(f" {names[sign]} " if sign in names else sign for sign in address.rstrip("/"))
+    letters = rf"\Awww(?= )|(?<= {names['.']} )(?:{_COUNTRIES})(?![^ ])"
+    spoken = re.sub(letters, lambda match: ".".join(match[0].upper()), spoken)
     return f" {prefix}{spoken} "
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel, Reading
-from myxtts.text.g2p import MODEL_FOLDER
+from myxtts.text.g2p import reviewed_readings
 from myxtts.text.g2p_files import G2PModel
 from myxtts.text.g2p_persian import mark_array, words_and_pauses
 from myxtts.text.letter_tagger import LetterTagger
@@ -39,7 +39,6 @@ from myxtts.training.g2p_persian_sources import (
     read_homographs,
     read_ipa_dict,
     read_raw_sentences,
-    read_reviewed,
 )
 from myxtts.training.g2p_tagger import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights
 from myxtts.training.g2p_task import TaggerData, TaggerRun, train_tagger
@@ -55,7 +54,6 @@ EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.5, 0.0
 _WORDS_AT_ONCE = 256
 _USUAL_SENTENCES = 12
 """Raw sentences per homograph."""
-REVIEWED = MODEL_FOLDER / "fa_reviewed.tsv"
 _PHONEMES = frozenset("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
 
 
@@ -154,7 +152,7 @@ def build_lexicon(reader: WordReader) -> dict[str, str]:
     for word, spoken in lexicon.items():
         if word.endswith(("ای", "وی")) and spoken.endswith("je"):
             lexicon[word] = spoken[:-1]
-    return lexicon | read_reviewed(REVIEWED)
+    return lexicon | dict(reviewed_readings("fa"))
 
 
 def misread_words(tagger: LetterTagger, words: Sequence[Example]) -> list[int]:

@@ -102,12 +102,6 @@ def read_raw_sentences(folder: Path) -> list[str]:
     return [normalize_text(sentence, "fa") for sentence in sorted(sentences) if sentence]
 
 
-def read_reviewed(path: Path) -> dict[str, str]:
-    """word → phonemes that somebody has checked: tab-separated words, phonemes and reasons."""
-    rows = (row.split("\t") for row in path.read_text(encoding="utf-8").splitlines() if not row.startswith("#"))
-    return {word: phonemes for word, phonemes, _ in rows}
-
-
 _CLASSES = {
     "verb": "v", "noun_singular": "n", "noun_plural": "N", "adjective": "a", "adverb": "d", "pronoun": "p", "numeral": "u",
     "adposition": "r", "conjunction": "c", "adjective_comparative": "A", "adjective_superlative": "S",

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent / "cases"
 
 
 @pytest.mark.parametrize("language", ["en", "fa"])
-@pytest.mark.parametrize("table", ["known", "open", "heldout", "newspaper"])
+@pytest.mark.parametrize("table", ["known", "open", "heldout", "newspaper", "press"])
 def test_every_case_is_read_right(language, table):
     cases = list(read_cases(FOLDER / f"{language}_{table}.tsv"))
     assert score_cases(FOLDER / f"{language}_{table}.tsv", language) == (len(cases), len(cases)), [

@@ -16,6 +16,8 @@ from myxtts.text.g2p import INVENTORY
 from myxtts.text.g2p_english import one_primary_stress, with_plural
 from myxtts.text.g2p_files import load_model, save_model
 from myxtts.text.lexicon import Lexicon
+from myxtts.text.normalize import normalize_text
+from myxtts.text.persian_letters import read_line
 
 PAUSES = set(",.?!;:—… ")
 
@@ -46,6 +48,19 @@ def test_english_homographs_follow_their_context(text, word):
     assert word in read(text, "en").rstrip(".").split()
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("She will read it.", "ɹˈid"),
+        ("They may never desert us.", "dəzˈɚt"),
+        ("I read it yesterday.", "ɹˈɛd"),
+        ("It must record levels.", "ɹəkˈɔɹd"),
+    ],
+)
+def test_after_a_modal_a_homograph_is_a_verb(text, word):
+    assert word in read(text, "en").rstrip(".").split()
+
+
 def test_unknown_english_words_are_read_by_their_letters():
     sound = read("blorfing", "en")
     assert sound.count("ˈ") == 1
@@ -62,6 +77,77 @@ def test_persian_ezafe_is_spoken():
     assert plain(read("کتاب من", "fa")) == "ketɑbe mæn"
     assert plain(read("کتابِ من", "fa")) == "ketɑbe mæn"
     assert plain(read("خانهٔ ما", "fa")) == "xɑneje mɑ"
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("۳۰م", "siom"),  # siæm is "I am thirty"
+        ("۲۵م آبان", "bist o pændʒome ɑbɑn"),
+        ("۱۳۰۰", "hezɑr o sisæd"),
+        ("۱۰ m² و ۵ g", "dæh metre moræbbæʔ væ pændʒ ɡeræm"),
+        ("€۲۵٫۵۰", "bist o pændʒ juro væ pændʒɑh sent"),
+        ("۵ صفر", "pændʒome sæfær"),
+        ("امام خمینی (ره)", "emɑme xomejni ræhmætollɑheælejh"),
+        ("۱۴۴۶ ه.ق.", "hezɑr o tʃæhɑrsæd o tʃehel o ʃeʃe hedʒrije qæmæri"),
+        ("ساعت ۷ صبح", "sɑʔæte hæfte sobh"),
+        ("½ لیوان", "nim livɑn"),
+        ("۱۰ - ۵", "dæh menhɑje pændʒ"),
+        ("AT&T", "ej ti end ti"),
+        ("نه دیدم نه شنیدم", "næ didæm næ ʃenidæm"),  # noh is nine
+        ("بیست و نه نفر", "bist o noh næfær"),
+        ("چهل و هفتمین", "tʃehel o hæftomin"),
+        ("حمله‌ی هوایی", "hæmleje hævɑji"),
+        ("سازمان س.م.م. گفت", "sɑzemɑne sin mim mim ɡoft"),
+        ("IT و WHO و RAM", "ɑjti væ dɑbeljuejtʃo væ ræm"),
+        ("www.example.ir", "dɑbelju dɑbelju dɑbelju dɑt iɡzæmpel dɑt ɑj ɑr"),
+    ],
+)
+def test_words_that_the_persian_normalizer_writes_are_read_right(written, spoken):
+    assert plain(read(normalize_text(written, "fa"), "fa")) == spoken
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("سه کتاب", "se ketɑb"),
+        ("دو شب ماند", "do ʃæb mɑnd"),
+        ("علی علیه\u200cالسلام", "æli ælejhessælɑm"),
+        ("منفی پنج", "mænfi pændʒ"),
+    ],
+)
+def test_persian_words_that_count_or_bless_join_without_ezafe(text, expected):
+    assert plain(read(text, "fa")) == expected
+
+
+def test_persian_diacritics_choose_a_reading_of_the_lexicon():
+    assert plain(read("سه گرَم", "fa")) == "se ɡeræm"
+    assert plain(read("کتابِ بزرگِ ما", "fa")) == "ketɑbe bozorɡe mɑ"
+    assert plain(read("پنجمِ مهر", "fa")) == "pændʒome mehr"
+
+
+@pytest.mark.parametrize("code", g2p.LANGUAGES)
+def test_reviewed_readings_are_words_and_phonemes(code):
+    rows = [row for row in g2p.reviewed_path(code).read_text(encoding="utf-8").splitlines() if row[:1] != "#"]
+    reviewed = g2p.reviewed_readings(code)
+    assert len(reviewed) == len(rows)  # no word twice
+    assert all(len(row.split("\t")) == 3 for row in rows)
+    assert set("".join(reviewed.values())) <= INVENTORY | set("ʧʤ")
+    if code == "fa":
+        lines = {word: read_line(word) for word in reviewed}
+        assert [word for word, line in lines.items() if line.written_form(line.words[0]) != word] == []
+    else:
+        assert [word for word in reviewed if word != word.lower()] == []
+
+
+@pytest.mark.parametrize("code", g2p.LANGUAGES)
+def test_reviewed_readings_win_over_the_model_of_a_voice(tmp_path, code):
+    word, phonemes = next(iter(g2p.reviewed_readings(code).items()))
+    model = load_model(g2p.model_path(code))
+    path = tmp_path / "own.npz"
+    save_model(path, model._replace(lexicon={**model.lexicon, word: "k"}))
+    own = g2p.english_model(path) if code == "en" else g2p.persian_model(path)
+    assert own.lexicon[word] == phonemes
 
 
 def test_persian_punctuation_ends_a_phrase():

@@ -10,7 +10,7 @@ import pytest
 
 from myxtts.batch import BLANK_TOKEN
 from myxtts.errors import TextError
-from myxtts.text import phonemes, tokenizer
+from myxtts.text import g2p, phonemes, tokenizer
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.tokenizer import (
     FrontEnd,
@@ -155,6 +155,18 @@ def test_the_fingerprint_changes_with_everything_that_matters(monkeypatch):
     prints |= {front.fingerprint() for front in fronts[:1]}
     assert len(prints) == 7
     assert FrontEnd("graphemes").fingerprint() == GRAPHEMES.fingerprint()
+
+
+def test_the_fingerprint_changes_with_the_reviewed_readings(monkeypatch, tmp_path):
+    front_end = FrontEnd("phonemes", phonemizer="myxtts")
+    before = front_end.fingerprint()
+    (tmp_path / "fa_reviewed.tsv").write_text("سلام\tsælɑm\ttest\n", encoding="utf-8")
+    monkeypatch.setattr(g2p, "reviewed_path", lambda code: tmp_path / "fa_reviewed.tsv")
+    g2p.model_digest.cache_clear()
+    try:
+        assert front_end.fingerprint() != before
+    finally:
+        g2p.model_digest.cache_clear()
 
 
 def test_a_front_end_survives_json():

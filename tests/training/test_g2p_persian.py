@@ -6,7 +6,7 @@ import pytest
 
 from myxtts.errors import TextError
 from myxtts.text.persian_letters import read_line
-from myxtts.training.g2p_persian import REVIEWED, build_lexicon
+from myxtts.training.g2p_persian import build_lexicon
 from myxtts.training.g2p_persian_labels import (
     UNKNOWN,
     WordReader,
@@ -15,7 +15,7 @@ from myxtts.training.g2p_persian_labels import (
     readings_of,
     without_spelled_ezafe,
 )
-from myxtts.training.g2p_persian_sources import read_gold, read_homographs, read_ipa_dict, read_reviewed
+from myxtts.training.g2p_persian_sources import read_gold, read_homographs, read_ipa_dict
 
 
 @pytest.fixture
@@ -92,14 +92,6 @@ def test_word_lists_are_read_in_our_symbols(tmp_path):
     homographs = tmp_path / "homographs.json"
     homographs.write_text('{"شش": {"SeS": ["شش تا"], "SoS": ["شش او"]}}', encoding="utf-8")
     assert read_homographs(homographs) == {"شش": {"ʃeʃ": ["شش تا"], "ʃoʃ": ["شش او"]}}
-
-
-def test_reviewed_readings_are_words_and_phonemes():
-    reviewed = read_reviewed(REVIEWED)
-    rows = [row for row in REVIEWED.read_text(encoding="utf-8").splitlines() if not row.startswith("#")]
-    assert len(reviewed) == len(rows)  # no word twice
-    assert [word for word in reviewed if read_line(word).letters != word] == []
-    assert set("".join(reviewed.values())) <= set("pbtdkɡqʔfvszʃʒxhmnlrjʧʤæɑeoiu")
 
 
 def test_reviewed_readings_win_over_the_other_sources(farsdat):
