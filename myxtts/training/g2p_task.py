@@ -47,6 +47,7 @@ _CHECKPOINT_INTERVAL, _KEPT_CHECKPOINTS = 200, 2
 _MISREAD_EVERY = 2
 """Epochs after which misread texts are searched again: reading all of them costs a part of an epoch."""
 _NONFINITE_LIMIT = 10
+"""As `training.nonfinite_limit` of a voice, for a run that takes fewer steps. Chosen; not measured."""
 
 
 class TaggedTexts(Protocol):
