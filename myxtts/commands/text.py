@@ -17,12 +17,8 @@ from myxtts.runtime.console import printable
 
 def configure_text(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts text`."""
-    from myxtts.config.config import DEFAULT_LANGUAGE
-
     parser.add_argument("text", metavar="TEXT", help="text to read")
-    parser.add_argument(
-        "--language", default=DEFAULT_LANGUAGE, metavar="LANGUAGE", help="code or name (default: %(default)s)"
-    )
+    parser.add_argument("--language", default="en", metavar="LANGUAGE", help="code or name (default: en)")
     parser.add_argument("--rules", action="store_true", help="also print each rule that changed the text")
 
 
