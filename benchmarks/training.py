@@ -52,7 +52,7 @@ os._exit(0)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the long run ({STEPS})")
-    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = measure_cold_starts(Path(folder))

@@ -48,11 +48,13 @@ MEASURED_RUNS = ((5.0, 9.0), (18.0, 4.1))
 """Minutes of speech, and points of character error above the recordings: 400 steps from the bundled voice (docs/training.md), and
 6,000 steps from nothing on the bundled prompts (docs/voices.md)."""
 SHORTEST_TRAINING_MINUTES = 1.0
+"""With less speech, a clone is advised. Chosen; not measured."""
 FINE_TUNING_STEPS = (400, 80.0, 2000)
 """Fewest, per minute of speech, most: 400 for 5 minutes were measured (docs/training.md)."""
 SCRATCH_MINUTES, SCRATCH_STEPS = 60.0, 6000
 """With less speech, start from a voice; the bundled voice of 0.1 was trained from nothing in 6,000 steps."""
 CLIPS_PER_STEP = 16
+"""As in the measured runs and in the command for fine-tuning (docs/training.md); `train` takes 32 without `--batch-size`."""
 FLOP_PER_FRAME = 6 * 3.8e6
 """Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
 STEP_EFFICIENCY = 0.5

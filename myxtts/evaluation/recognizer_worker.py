@@ -24,6 +24,7 @@ from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.worker_process import Job, serve_jobs
 
 PADDING_SECONDS = 0.1
+"""Silence at each end of a clip. Chosen; not measured."""
 NOISE_LEVEL = 3e-4
 """RMS of the noise under every clip (70 dB below full scale): a synthesized pause can be digital silence, no recorded one is."""
 

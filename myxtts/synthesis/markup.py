@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from myxtts.errors import TextError
 
 LONGEST_PAUSE_SECONDS = 60.0
+"""Of one mark, so that a number in a text cannot fill the memory. Chosen; not measured."""
 LONGEST_MARK = 200
 """Characters of a mark's name."""
 BREAK_SECONDS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}

@@ -21,6 +21,7 @@ from myxtts.training.g2p_persian_labels import UNKNOWN, Example
 
 _HOMOGRAPH_EPOCHS = 12
 _HOMOGRAPH_LEARNING_RATE = 0.3
+"""Chosen; not measured."""
 _HOMOGRAPH_SHRINKAGE = 1e-4
 """L2 penalty on the weights that an example touches."""
 
@@ -69,6 +70,7 @@ def _padded(slots: np.ndarray, size: int) -> np.ndarray:
 _EZAFE_EPOCHS = 6
 _EZAFE_LEARNING_RATE = 0.25
 _EZAFE_BATCH = 8
+"""Chosen; not measured."""
 _EZAFE_SHRINKAGE = 1e-5
 """L2 penalty on the weights that an example touches."""
 LIKELY = -0.4

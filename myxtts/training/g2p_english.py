@@ -42,6 +42,7 @@ ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _VARIANT_WEIGHT = 0.3
 """Of a second pronunciation in CMUdict."""
 _RAREST_ENGLISH_CHUNK = 5
+"""Occurrences. Chosen; not measured."""
 _VOWELS = {
     "AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "aʊ", "AY": "aɪ", "EH": "ɛ", "ER": "ɝ", "EY": "eɪ", "IH": "ɪ", "IY": "i",
     "OW": "oʊ", "OY": "ɔɪ", "UH": "ʊ", "UW": "u",
@@ -67,6 +68,7 @@ _HINTS_ARPABET = {
     "x": "K S Z G", "y": "IY AY IH Y", "z": "Z",
 }  # fmt: skip
 HELD_OUT_FRACTION = 0.05
+"""Of the words of CMUdict, for the benchmark: they are never trained on."""
 
 
 def read_cmudict(folder: Path | None) -> dict[str, list[tuple[str, ...]]]:

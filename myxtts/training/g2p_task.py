@@ -47,6 +47,7 @@ _CHECKPOINT_INTERVAL, _KEPT_CHECKPOINTS = 200, 2
 _MISREAD_EVERY = 2
 """Epochs after which misread texts are searched again: reading all of them costs a part of an epoch."""
 _NONFINITE_LIMIT = 10
+"""As `training.nonfinite_limit` of a voice, for a run that takes fewer steps. Chosen; not measured."""
 
 
 class TaggedTexts(Protocol):
@@ -120,7 +121,7 @@ class TaggerTask:
 
     def find_misread(self) -> None:
         """Find the texts that the EMA of the weights reads wrong, for the next epochs."""
-        self.misread = self.texts.find_misread(self.build(self.average_weights()))
+        self.misread = self.texts.find_misread(self.build(self.ema_weights()))
 
     def begin_epoch(self, epoch: int, row: int = 0) -> None:
         """Draw the texts of an epoch and continue at one of its batches."""
@@ -234,7 +235,7 @@ class TaggerTask:
 
     # --- checkpoints ----------------------------------------------------------------------------------------------------
 
-    def average_weights(self) -> dict[str, np.ndarray]:
+    def ema_weights(self) -> dict[str, np.ndarray]:
         """The EMA of the weights by name: what the model gets."""
         parts = self.state.layout.parts(tf.convert_to_tensor(self.state.ema))
         return {name: part.numpy() for name, part in zip(self.state.names, parts, strict=True)}
@@ -347,7 +348,7 @@ def train_tagger(data: TaggerData, run: TaggerRun) -> LetterTagger:
             result = Loop(task, _loop_settings(task), recorder, display, clock, timers).run()
         if result.reason is StopReason.SIGNAL:
             raise TrainingError(f"Stopped at step {task.step:,} of {task.total_steps:,}: {result.reason}.")
-        return task.build(task.average_weights())
+        return task.build(task.ema_weights())
 
 
 def _loop_settings(task: TaggerTask) -> LoopSettings:

@@ -193,7 +193,7 @@ def test_a_clip_of_a_short_speaker_is_not_repeated_too_often():
     assert copies_of_speakers(table, DataConfig(balance=0.5))[1] == 4.0
 
 
-def test_the_weight_of_a_corpus_multiplies_the_share_of_its_speakers():
+def test_the_weight_of_a_corpus_multiplies_the_fraction_of_its_speakers():
     table = minutes(np.repeat([0, 1, 2], [9, 9, 9]), ("a", "b", "c"), ("one", "two", "two"))
     data = DataConfig(corpora=({"folder": "one", "weight": 2.0}, {"folder": "two", "weight": 0.5}))  # type: ignore[arg-type]
     a, b, c = copies_of_speakers(table, data)

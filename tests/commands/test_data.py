@@ -95,7 +95,7 @@ def test_a_mistake_is_one_message_and_exit_code_2(arguments, capsys):
     assert "Traceback" not in message
 
 
-def test_an_interrupt_is_told_and_promises_to_continue(corpus, capsys, monkeypatch):
+def test_an_interrupt_is_reported_and_promises_to_continue(corpus, capsys, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 

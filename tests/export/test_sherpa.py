@@ -19,7 +19,7 @@ def metadata_of(path):
     return {each.key: each.value for each in onnx.load(path).metadata_props}
 
 
-def test_a_voice_of_letters_tells_sherpa_to_send_characters(tmp_path):
+def test_a_voice_of_letters_asks_sherpa_for_characters(tmp_path):
     voice = write_voice(tmp_path / "letters")
     folder = export_sherpa(voice, tmp_path / "voice")
     assert sorted(path.name for path in folder.iterdir()) == ["model.onnx", "tokens.txt"]

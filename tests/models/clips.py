@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import NO_CLIP, Batch
+from myxtts.models.flow_matching import Alignment, ClipLosses, clip_losses
+from myxtts.models.randomness import ClipRandomness
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 
@@ -114,3 +116,13 @@ def tiny_model(
         noise = scale * random.normal(size=variable.shape)
         variable.assign(noise + (1.0 if variable.path.endswith("scale") else 0.0))
     return model
+
+
+def batch_of(clips: list[Clip], bands: list[int]) -> Batch:
+    """One row of clips whose recordings contain so many bands."""
+    batch = lay_out([clips], 50, 260, len(clips))
+    return batch._replace(bands=tf.constant([bands], tf.int32))
+
+
+def losses_of(model: XTTS, batch: Batch, drops: bool = True) -> tuple[ClipLosses, Alignment]:
+    return clip_losses(model, batch, ClipRandomness(1, 5, batch.clips, drops=drops))

@@ -7,18 +7,9 @@ import tensorflow as tf
 from myxtts.models.flow_matching import TEACHER_STEPS, clip_losses, decoded_again
 from myxtts.models.randomness import ClipRandomness
 from myxtts.models.xtts import TEACHER
-from tests.models.clips import N_MELS, lay_out, make_clips, tiny_model
+from tests.models.clips import N_MELS, batch_of, lay_out, losses_of, make_clips, tiny_model
 
 CONTAINED = N_MELS // 2
-
-
-def batch_of(clips, bands):
-    batch = lay_out([clips], 50, 260, len(clips))
-    return batch._replace(bands=tf.constant([bands], tf.int32))
-
-
-def losses_of(model, batch, drops=True):
-    return clip_losses(model, batch, ClipRandomness(1, 5, batch.clips, drops=drops))
 
 
 def test_what_is_in_empty_bands_changes_neither_losses_nor_alignment():

@@ -60,7 +60,7 @@ def test_the_order_within_a_row_changes_nothing(model, clips, alone):
     assert_same(results_of(model, lay_out([clips[::-1]], 80, 400, 6)), alone)
 
 
-def test_noise_and_dropout_depend_on_the_clip_not_on_its_place_in_the_row(clips):
+def test_noise_and_dropout_depend_on_the_clip_not_on_its_position_in_the_row(clips):
     model = tiny_model(dropout=0.3)
     packed = results_of(model, lay_out([clips[:3], clips[3:]], 60, 200, 4), drops=True)
     assert_same(results_of(model, lay_out([clips[::-1]], 80, 400, 6), drops=True), packed)

@@ -15,7 +15,7 @@ def normal_of(clip, start, size=40, length=12, step=3, seed=1, name="flow"):
     return noise.numpy()[0, start : start + length]
 
 
-def test_noise_depends_on_clip_step_seed_and_use_but_not_on_the_place_in_the_row():
+def test_noise_depends_on_clip_step_seed_and_use_but_not_on_the_position_in_the_row():
     noise = normal_of(7, 0)
     assert np.array_equal(normal_of(7, 23), noise)
     assert np.array_equal(normal_of(7, 2, size=64), noise)

@@ -5,21 +5,11 @@ import pytest
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.models.flow_matching import clip_losses
 from myxtts.models.randomness import ClipRandomness
 from myxtts.models.speakers import low_passed, source_bands, warped, warped_bands
-from tests.models.clips import N_MELS, lay_out, make_clips, tiny_model
+from tests.models.clips import N_MELS, batch_of, lay_out, losses_of, make_clips, tiny_model
 
 CONTAINED = N_MELS // 2
-
-
-def batch_of(clips, bands):
-    batch = lay_out([clips], 50, 260, len(clips))
-    return batch._replace(bands=tf.constant([bands], tf.int32))
-
-
-def losses_of(model, batch, drops=True):
-    return clip_losses(model, batch, ClipRandomness(1, 5, batch.clips, drops=drops))
 
 
 def test_low_passed_references_hold_the_floor_above_a_band_of_the_upper_half():

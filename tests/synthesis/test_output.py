@@ -63,13 +63,13 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["missing/a.wav", "a.exe", "a"])
-def test_a_place_or_format_that_does_not_exist_is_told_before_anything_is_written(tmp_path, name):
+def test_a_folder_or_format_that_does_not_exist_raises_before_anything_is_written(tmp_path, name):
     with pytest.raises(AudioError, match=r"does not exist|Unknown audio format"):
         AudioFileWriter(tmp_path / name, 16000)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_the_place_of_the_file_is_told(tmp_path):
+def test_a_folder_in_place_of_the_file_raises(tmp_path):
     (tmp_path / "a.wav").mkdir()
     with pytest.raises(AudioError, match="not a file"):
         AudioFileWriter(tmp_path / "a.wav", 16000)
@@ -100,13 +100,13 @@ def test_a_name_as_long_as_a_name_can_be_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a" * 300 + ".wav", "a" * 300 + "/a.wav", "a\0b.wav"])
-def test_a_name_that_no_file_can_have_is_told(tmp_path, name):
+def test_a_name_that_no_file_can_have_raises(tmp_path, name):
     with pytest.raises(AudioError, match=r"cannot be written|not a file's name"):
         AudioFileWriter(tmp_path / name, 16000)
 
 
 @pytest.mark.parametrize(("name", "rate"), [("a.ogg", 384_000), ("a.mp3", 17_000), ("a.flac", 100_001)])
-def test_a_rate_that_the_format_lacks_is_told_and_leaves_nothing(tmp_path, name, rate):
+def test_a_rate_that_the_format_lacks_raises_and_leaves_nothing(tmp_path, name, rate):
     with pytest.raises(AudioError, match=f"{rate} Hz"), AudioFileWriter(tmp_path / name, rate) as writer:
         writer.write(speech())
     assert list(tmp_path.iterdir()) == []

@@ -199,6 +199,6 @@ def test_a_file_where_a_folder_should_be_is_one_clear_error(tmp_path, name, belo
         make_run_folders(TrainingConfig(**folders))
 
 
-def test_a_place_where_nothing_can_be_made_is_one_clear_error():
+def test_a_folder_where_nothing_can_be_made_is_one_clear_error():
     with pytest.raises(ConfigError, match=r"Choose another with --checkpoint-dir"):
         make_run_folders(TrainingConfig(checkpoint_dir="/proc/myxtts-run"))
