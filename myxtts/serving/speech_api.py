@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from myxtts import __version__
-from myxtts.errors import AudioError
+from myxtts.errors import AudioError, VoiceError
 from myxtts.serving.encoders import FORMATS, Encoder, is_available
 from myxtts.serving.engine import Speech, SpeechEngine, Spoken
 from myxtts.serving.errors import ApiError
 from myxtts.serving.voices import guess_language
-from myxtts.synthesis.options import SpeechOptions
+from myxtts.synthesis.options import SpeechOptions, check_language
 from myxtts.synthesis.timings import Timeline
 
 OWN_MODEL = "myxtts"
@@ -45,7 +45,9 @@ class SpeechBody(BaseModel):
     voice: Annotated[str, Field(max_length=400)] | VoiceId | None = Field(
         None, description="A voice, speaker or mixture of `/v1/audio/voices`, or one of OpenAI's names."
     )
-    response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
+    response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = Field(
+        "mp3", description="aac needs `pip install '.[aac]'` on the server; pcm: 16-bit samples."
+    )
     speed: float = Field(1.0, ge=0.25, le=4.0, allow_inf_nan=False)
     instructions: str | None = Field(None, description="Accepted and ignored.")
     stream_format: Literal["audio", "sse"] = "audio"
@@ -133,8 +135,12 @@ def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
     """Accept a request; what is returned must be closed."""
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     voice, speaker = engine.voices.choose(name, body.input, body.language)
+    try:
+        language = check_language(body.language or guess_language(body.input, voice.languages), voice.languages)
+    except VoiceError as error:
+        raise ApiError(400, str(error), param="language") from None
     options = SpeechOptions(
-        language=body.language or guess_language(body.input, voice.languages),
+        language=language,
         speaker=speaker,
         speed=body.speed,
         pause=body.pause,

@@ -41,7 +41,7 @@ FFMPEG_CONTAINERS = "aac,matroska,webm,mov,mp4,m4a"
 """None that names other files, as playlists do."""
 FFMPEG_CODECS = "aac,alac,mp3,mp3float,flac,vorbis,opus,libopus,pcm_s16le,pcm_s24le,pcm_f32le"
 EXIT_REFUSED = 2
-READABLE = "a wav, flac, mp3 or ogg recording"
+READABLE = "wav, flac, mp3 or ogg"
 
 
 class Recording(NamedTuple):
@@ -152,7 +152,7 @@ def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> Recording:
     except FFmpegError:
         if not parts:
             raise AudioError(
-                f"The recording cannot be decoded. Expected {READABLE}, webm or m4a.", "not audio"
+                "The recording cannot be decoded. Expected wav, flac, mp3, ogg, webm or m4a.", "not audio"
             ) from None
     return Recording(np.concatenate(parts) if parts else np.zeros(0, np.float32), rate)
 

@@ -96,3 +96,4 @@ def test_the_page_of_the_interface_shows_every_route_and_loads_nothing(client):
     for field in ("response_format", "stream_format", "keep_recording", "noise_w_scale"):
         assert f"<code>{field}</code>" in page
     assert "number 0.25…4" in page
+    assert "aac needs <code>pip install" in page

@@ -96,9 +96,10 @@ function renderDetail() {
   view.title.textContent = shortName(detail.name);
   view.state.replaceChildren(badge(detail.state), detail.corpus ? ` ${detail.corpus === "bundled" ? t("bundledCorpus") : detail.corpus}` : "", detail.is_from_terminal ? ` ${t("terminalRun")}` : "");
   const isActive = detail.is_running && !["stopping", "finished", "failed"].includes(detail.state);
-  view.pause.hidden = view.stop.hidden = !isActive;
+  view.stop.hidden = !isActive;
+  view.pause.hidden = !isActive || detail.is_from_terminal; // which has to be resumed there
   view.resume.hidden = !detail.can_resume;
-  view.hint.hidden = !isActive;
+  view.hint.hidden = view.pause.hidden;
   const isTold = ["starting", "failed"].includes(detail.state) && detail.line;
   view.line.hidden = !isTold;
   view.line.className = detail.state === "failed" ? "error line" : "hint line";
