@@ -139,11 +139,10 @@ def measure_routes(workspace: Workspace, voices: StudioVoices, metrics: tuple[st
     @router.post("/evaluations")
     def start_evaluation(body: NewEvaluation) -> dict[str, Any]:
         voice_folder = voices.folder(body.voice)
-        corpus = workspace.training_corpus(body.corpus)
+        # Always named: without it the sentences are those of the voice's score card, which have no recordings.
+        corpus = workspace.training_corpus(body.corpus) or bundled_corpus()
         folder = _new_folder(workspace.evaluations_folder, body.voice)
-        words = ["evaluate", str(voice_folder)]
-        if corpus is not None:
-            words += ["--data", str(corpus)]
+        words = ["evaluate", str(voice_folder), "--data", str(corpus)]
         words += ["--limit", str(body.sentences), "--seeds", "1"]
         if metrics:
             words += ["--metrics", *metrics]

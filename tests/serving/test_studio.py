@@ -14,6 +14,7 @@ pytest.importorskip("httpx2", reason="the extra `test` is not installed")
 from fastapi.testclient import TestClient
 
 from myxtts.audio.files import write_audio
+from myxtts.corpus.recipes import bundled_corpus
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
 from myxtts.serving.studio import PAGE_FOLDER, Judges, add_studio
@@ -143,7 +144,9 @@ def test_a_fixed_pronunciation_is_saved_and_spoken(client, workspace):
     assert lines_of(client.post("/studio/api/speak", json=wish))[0]["words"][0]["phonemes"] == "ɡˈʊd"
 
 
-@pytest.mark.parametrize(("word", "phonemes"), [("two words", "bˈæd"), ("good", "xyz☃"), ("good", "ˈˈ"), ("good", "bˈæd!")])
+@pytest.mark.parametrize(
+    ("word", "phonemes"), [("two words", "bˈæd"), ("good", "xyz☃"), ("good", "ˈˈ"), ("good", "bˈæd!")]
+)
 def test_a_pronunciation_that_cannot_be_spoken_is_refused(client, word, phonemes):
     fix = {"voice": "sounds", "language": "en", "word": word, "phonemes": phonemes}
     assert client.put("/studio/api/lexicon", json=fix).status_code == 400
@@ -244,7 +247,8 @@ def test_an_evaluation_is_a_process_and_its_page_may_execute_nothing(client, wor
     monkeypatch.setattr("myxtts.serving.studio_train.launch", lambda folder, planned: started.append((folder, planned)))
     assert client.post("/studio/api/evaluations", json={"voice": "letters", "sentences": 3}).json()["name"]
     folder, planned = started[0]
-    assert planned.arguments[:2] == ("evaluate", str(workspace.voices["letters"]))
+    # The recordings are named: the sentences of a score card have none to compare with.
+    assert planned.arguments[:4] == ("evaluate", str(workspace.voices["letters"]), "--data", str(bundled_corpus()))
     write_launch(folder, arguments=planned.arguments, corpus=planned.corpus, process_id=999_999_999)
     (folder / "train.log").write_text("myxtts evaluate: a package is missing.\n")
     entry = client.get("/studio/api/evaluations").json()["evaluations"][0]
