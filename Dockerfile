@@ -13,7 +13,7 @@ FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 speaker && install --directory --owner speaker /data
 COPY --from=build /opt/myxtts /opt/myxtts
 ENV PATH=/opt/myxtts/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-USER speaker
+USER 1000
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000 10200

@@ -26,6 +26,7 @@ EMPHASIS_SPEEDS = {"strong": 0.8, "moderate": 0.9, "none": 1.0, "reduced": 1.1}
 """Of `<emphasis level>`: emphasis is slower speech."""
 SLOWEST, FASTEST = 0.25, 4.0
 _MARK = re.compile(r"\[pause:\s*([0-9]{1,4}(?:\.[0-9]{1,4})?)\s*(ms|s)\]|\[\[([^\[\]]{1,500})\]\]", re.IGNORECASE)
+_DECLARATION = re.compile(r"\A\s*<\?xml\b[^<>]*\?>")
 _TIME = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*(ms|s)\s*")
 _PERCENT = re.compile(r"\s*([+-]?)([0-9]{1,4}(?:\.[0-9]{1,2})?)%\s*")
 
@@ -74,7 +75,8 @@ Part = SpokenText | Break | Paragraph | Mark
 
 def parse_markup(text: str) -> list[Part]:
     """The parts of a text in order; a `TextError` for SSML that is not well formed."""
-    if not text.lstrip().startswith("<speak"):
+    text = _DECLARATION.sub("", text)
+    if not text.lstrip().startswith(("<speak", "<!DOCTYPE speak")):
         return list(_parse_marks(text, Style()))
     if "<!" in text.replace("<![CDATA[", "").replace("<!--", ""):
         raise TextError("SSML with a document type or entities is not read. Remove the <!DOCTYPE …>.")

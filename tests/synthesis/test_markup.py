@@ -53,6 +53,7 @@ def test_ssml_is_read_with_its_pauses_rates_languages_and_speakers():
     [
         ("<speak>Hello", "not well-formed SSML"),
         ("<speak><b></speak>", "not well-formed SSML"),
+        ('<?xml version="1.0"?><!DOCTYPE speak><speak>a</speak>', "document type"),
         ('<speak><break time="long"/></speak>', "is not a time"),
         ('<speak><break time="61s"/></speak>', "lasts 60 s at most"),
         ("[pause:61s]", "lasts 60 s at most"),
@@ -64,6 +65,11 @@ def test_ssml_is_read_with_its_pauses_rates_languages_and_speakers():
 def test_broken_marks_raise_with_the_reason(text, message):
     with pytest.raises(TextError, match=message):
         parse_markup(text)
+
+
+def test_an_xml_declaration_may_come_before_ssml():
+    text = '<speak>Hi <break time="2s"/> there</speak>'
+    assert parse_markup(f'<?xml version="1.0" encoding="UTF-16"?>\n{text}') == parse_markup(text)
 
 
 @given(st.text(alphabet='<>/="speakbrtime[]:0.5s &;', max_size=60))
