@@ -27,6 +27,8 @@ LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
 MOST_WORD_BYTES = 64 << 20
+MOST_STEPS = 100
+"""Of a decoder; `Defaults.steps` in voice.json has the same limit."""
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +62,12 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         metavar="LANGUAGE=NAME",
         help="of a checkpoint: who speaks a language unless a speaker is named (default: the one with most speech in it); may be "
         "given several times",
+    )
+    export.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="of a checkpoint: steps of its decoder by default (default: 10, or what it was distilled to)",
     )
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
@@ -165,6 +173,8 @@ def _export(arguments: argparse.Namespace) -> int:
             raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
         if arguments.default_speaker:
             raise VoiceError(f"{source} is a voice. --default-speaker is for the export of a checkpoint. Leave it out.")
+        if arguments.steps is not None:
+            raise VoiceError(f"{source} is a voice. --steps is for the export of a checkpoint. Leave it out.")
         folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
     else:
         folder = _export_checkpoint(source, arguments)
@@ -179,6 +189,8 @@ def _export(arguments: argparse.Namespace) -> int:
 def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
     from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 
+    if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:
+        raise VoiceError(f"--steps takes a number from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
@@ -191,6 +203,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         copies_assets=not arguments.shared_assets,
         vocoder=arguments.vocoder,
         given_speakers=_given_speakers(arguments.default_speaker),
+        steps=arguments.steps,
     )
 
 

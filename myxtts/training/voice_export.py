@@ -120,6 +120,7 @@ def export_voice(
     copies_assets: bool = True,
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
+    steps: int | None = None,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -131,6 +132,7 @@ def export_voice(
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
+        steps: of the decoder by default; None: 10, or what it was distilled to.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", license_terms), ("attribution", attribution)) if text}
@@ -155,7 +157,7 @@ def export_voice(
         facts["default_speakers"] = default_speakers(corpus.cache, corpus.plan.clips) | dict(given_speakers or {})
     description = VoiceDescription(
         **facts,
-        defaults=Defaults(duration_scale=scale, steps=trained.distill_steps or Defaults.steps),
+        defaults=Defaults(duration_scale=scale, steps=steps or trained.distill_steps or Defaults.steps),
         about={"training steps": checkpoint.step},
         vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
     )

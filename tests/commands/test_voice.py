@@ -230,3 +230,11 @@ def test_a_default_speaker_without_a_language_is_explained():
     assert _given_speakers(["fa=voiz", "de=a=b"]) == {"fa": "voiz", "de": "a=b"}
     with pytest.raises(VoiceError, match=r"LANGUAGE=NAME, such as fa=voiz\. Received: 'voiz'"):
         _given_speakers(["voiz"])
+
+
+def test_steps_belong_to_the_export_of_a_checkpoint_and_have_a_range(tmp_path, capsys):
+    voice = write_voice(tmp_path / "voice")
+    words = ("voice", "export", str(voice), str(tmp_path / "out"), "--steps", "4")
+    assert "--steps is for the export of a checkpoint" in failure_of(capsys, *words)
+    words = ("voice", "export", str(tmp_path), str(tmp_path / "out"), "--steps", "0")
+    assert "from 1 to 100. Received: 0" in failure_of(capsys, *words)

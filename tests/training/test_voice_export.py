@@ -92,7 +92,8 @@ def test_speaker_vectors_are_computed_at_export_and_not_at_checkpoints(two_speak
     assert "speaker_vectors" not in checkpoint.arrays
     exported = Voice.load(export_voice(checkpoint, tmp_path / "one", corpus=trainer.task.corpus))
     # As `myxtts voice export` does: the corpus is opened again.
-    again = Voice.load(export_voice(checkpoint, tmp_path / "two"))
+    again = Voice.load(export_voice(checkpoint, tmp_path / "two", steps=4))
+    assert [each.description.defaults.steps for each in (exported, again)] == [10, 4]
     assert exported.speakers == ("a", "b")
     assert not np.allclose(exported._speaker_vectors[0], exported._speaker_vectors[1])
     np.testing.assert_array_equal(exported._speaker_vectors, again._speaker_vectors)
