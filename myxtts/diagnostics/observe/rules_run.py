@@ -280,6 +280,10 @@ def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
     is_repeated = int(facts.steps.is_epoch_start.sum()) >= FEWEST_EPOCHS
     if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN or not is_repeated:
         return
+    if (
+        location in facts.recording.fit_locations
+    ):  # Keras prepares a model: if it does so again and again, that is reported
+        return
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the epochs for {percent(seconds / facts.total_seconds)} of the time; the device is idle",

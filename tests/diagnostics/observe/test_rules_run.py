@@ -110,6 +110,16 @@ def test_predictions_of_a_loop_that_also_trains_count_even_after_the_last_step()
     assert finding(observation.report, Issue.PREDICT_IN_LOOP).location.line == line_of(draw, "model.predict")
 
 
+def test_model_built_again_for_every_fit_has_one_finding():
+    with observe() as observation:
+        for _ in range(5):
+            model = keras.Sequential([keras.layers.Dense(4)])
+            model.compile("sgd", "mse")
+            model.fit(np.ones((16, 4)), np.ones((16, 4)), batch_size=4, verbose=0)
+    assert "function-in-loop" in issues_in(observation.report)
+    assert "device-idle" not in issues_in(observation.report)
+
+
 def test_validation_of_fit_is_not_predict_in_a_loop():
     model = keras.Sequential([keras.layers.Dense(4)])
     model.compile("sgd", "mse")
