@@ -20,7 +20,7 @@ from myxtts.diagnostics.observe.source_lines import (
 )
 
 LINE_INTERVAL_SECONDS = 0.005
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0003
 """Python's threads take turns every 5 ms, or where one waits. Steps of a few milliseconds would be seen only at the lines that
 wait, which are those that call TensorFlow."""
 MOST_COST = 0.02
