@@ -196,6 +196,11 @@ class Facts:
         return training_pipelines(self.recording, self.steps)
 
     @cached_property
+    def is_fed_by_keras(self) -> bool:
+        """Keras made the pipeline by itself, as for arrays: the user has no stage in it."""
+        return bool(self.pipelines) and not any(stage.is_users for stage in self.pipelines[0].stages)
+
+    @cached_property
     def total_seconds(self) -> float:
         """Time of the training: its steps, cold ones included, and everything else that a longer training repeats."""
         return max(float(self.steps.seconds.sum()), self.account.training_seconds, 1e-9)
