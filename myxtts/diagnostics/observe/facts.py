@@ -13,7 +13,7 @@ from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
 from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording
-from myxtts.diagnostics.observe.source_lines import SourceLocation
+from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, origin_of, trace_seconds
 from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
@@ -194,6 +194,11 @@ class Facts:
         return training_pipelines(self.recording, self.steps)
 
     @cached_property
+    def is_fed_by_keras(self) -> bool:
+        """Keras made the pipeline by itself, as for arrays: the user has no stage in it."""
+        return bool(self.pipelines) and not any(stage.is_users for stage in self.pipelines[0].stages)
+
+    @cached_property
     def total_seconds(self) -> float:
         """Time of the training: its steps, cold ones included, and everything else that a longer training repeats."""
         return max(float(self.steps.seconds.sum()), self.account.training_seconds, 1e-9)
@@ -277,13 +282,22 @@ class Facts:
         return self.recording.machine_load is not None and self.recording.machine_load.is_busy
 
     @cached_property
+    def feeding_samples(self) -> list[tuple[float, int, SourceLocation]]:
+        """The samples of the user's generators that a `for` or `next()` takes from; `sum(x for x in y)` feeds no step."""
+        return [
+            sample
+            for sample in self.recording.generator_samples
+            if source_text(sample[2]).startswith(("for ", "async for ")) or "next(" in source_text(sample[2])
+        ]
+
+    @cached_property
     def generator_fraction(self) -> float:
         """Fraction of the host's steady time in which one of the user's own generators made the next batch for the loop."""
         samples = self.recording.line_samples
-        if not samples or not self.recording.generator_samples:
+        if not samples or not self.feeding_samples:
             return 0.0
         steady = np.flatnonzero(self.steady)
-        inside = np.array([time for time, _, _ in self.recording.generator_samples])
+        inside = np.array([time for time, _, _ in self.feeding_samples])
         everything = np.array([sample.time for sample in samples])
         everything = everything[~self._is_inside_calls(everything)]
         in_generator = np.isin(self.steps.window_of(inside[~self._is_inside_calls(inside)]), steady).sum()
@@ -341,8 +355,8 @@ class Facts:
         return sample.line
 
     def _is_inside_calls(self, times: np.ndarray) -> np.ndarray:
-        """Whether a watched call (a function, a fetch of a batch or value) was open at each moment."""
-        spans = [(call.start, call.end) for call in self.recording.calls]
+        """Whether a watched call (a function, a fetch of a batch or value), or this diagnosis, was at work at each moment."""
+        spans = [(call.start, call.end) for call in self.recording.calls] + self.recording.own_spans
         spans += [(fetch.start, fetch.end) for fetch in self.recording.fetches]
         if self.recording.has_accelerator:
             spans += [(span.start, span.end) for span in self.recording.syncs]

@@ -152,6 +152,8 @@ class Instrumentation:
         self._is_removed = True
         self._threads.clear()
         self._patches.restore()
+        if self._sampler is not None:
+            self._sampler.restore_switching()
 
     def is_watched(self) -> bool:
         """Whether the current call is one to record: the training thread, outside of other observed calls."""

@@ -247,8 +247,8 @@ def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
     fraction = waited / max(float(facts.steps.seconds[facts.steady].sum()), 1e-9)
     if fraction < WAIT_FRACTION or waited / facts.steady.sum() < LEAST_WAIT_SECONDS:
         return
-    consumers = [consumer for _, _, consumer in facts.recording.generator_samples]
-    indices = [index for _, index, _ in facts.recording.generator_samples]
+    consumers = [consumer for _, _, consumer in facts.feeding_samples]
+    indices = [index for _, index, _ in facts.feeding_samples]
     busiest = facts.recording.lines[max(set(indices), key=indices.count)]
     yield facts.finding(
         Issue.INPUT_BOUND,

@@ -88,10 +88,9 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     large = LARGE_FRACTION * (2 if facts.is_busy else 1)  # busy cores make the start of threads slow
     if seconds < large * facts.total_seconds or len(starts) < FEWEST_EPOCHS:
         return
-    is_made_by_keras = bool(facts.pipelines) and not any(stage.is_users for stage in facts.pipelines[0].stages)
     is_often = facts.has_tiny_epochs and len(starts) >= FEWEST_TINY_EPOCHS
     is_short = seconds < LEAST_EPOCH_START_SECONDS * len(starts)
-    if not again and not is_often and (is_made_by_keras or is_short or facts.wait_seconds > seconds):
+    if not again and not is_often and (facts.is_fed_by_keras or is_short or facts.wait_seconds > seconds):
         return  # what Keras needs for arrays is its own; or too short to matter, or every batch is slow
     each = duration(seconds / len(starts))
     evidence = (
@@ -279,6 +278,10 @@ def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
     location = facts.account.location(Part.BETWEEN)
     is_repeated = int(facts.steps.is_epoch_start.sum()) >= FEWEST_EPOCHS
     if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN or not is_repeated:
+        return
+    if (
+        location in facts.recording.fit_locations
+    ):  # Keras prepares a model: if it does so again and again, that is reported
         return
     yield facts.finding(
         Issue.DEVICE_IDLE,

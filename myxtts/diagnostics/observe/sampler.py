@@ -20,6 +20,9 @@ from myxtts.diagnostics.observe.source_lines import (
 )
 
 LINE_INTERVAL_SECONDS = 0.005
+SWITCH_SECONDS = 0.0003
+"""Python's threads take turns every 5 ms, or where one waits. Steps of a few milliseconds would be seen only at the lines that
+wait, which are those that call TensorFlow."""
 MOST_COST = 0.02
 """Fraction of the time that sampling may take: deep stacks are sampled less often."""
 MACHINE_INTERVAL_SECONDS = 0.5
@@ -34,15 +37,23 @@ class LineSampler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="diagnosis-sampler", daemon=True)
         self._indices: dict[SourceLocation, int] = {}
+        self._switch_seconds = sys.getswitchinterval()
 
     def start(self) -> None:
         """Begin to sample."""
+        sys.setswitchinterval(min(self._switch_seconds, SWITCH_SECONDS))
         self._thread.start()
 
     def stop(self) -> None:
         """Stop, and wait for the last sample."""
         self._stopping.set()
         self._thread.join()
+        self.restore_switching()
+
+    def restore_switching(self) -> None:
+        """Let threads take turns as before, unless the script has set that itself."""
+        if abs(sys.getswitchinterval() - SWITCH_SECONDS) < 1e-6:
+            sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
         machine = _open_machine(self._recording)

@@ -141,6 +141,21 @@ def test_regular_stall_is_named_with_its_period_and_line():
     assert found.location.line == line_of(loop, "time.sleep(0.06)")
 
 
+def test_short_python_is_seen_at_its_own_line_and_threads_take_turns_as_before_afterwards():
+    training, before = Trainable(), sys.getswitchinterval()
+
+    def simulate():
+        return sum(number * number for number in range(60_000))
+
+    with observe() as observation:
+        for batch in training.dataset(300):
+            simulate()
+            training.train_step(batch)
+    assert sys.getswitchinterval() == before
+    found = finding(observation.report, Issue.DEVICE_IDLE)
+    assert line_of(simulate, "return sum") in {location.line for location in found.locations}
+
+
 def test_python_between_the_steps_is_named_at_its_line():
     training = Trainable()
     with observe() as observation:

@@ -16,6 +16,17 @@ def work() -> None:
     time.sleep(0.1)
 
 
+def built_model() -> keras.Model:
+    model = keras.Sequential([keras.layers.Dense(4)])
+    model.build((None, 4))
+    return model
+
+
+def draw(model: keras.Model) -> None:
+    for _ in range(6):
+        model.predict(np.ones((2, 4)), verbose=0)
+
+
 def test_dataset_built_again_for_every_epoch_is_named_at_its_map():
     training = Trainable()
 
@@ -55,9 +66,7 @@ def test_shuffle_buffer_that_fills_in_every_epoch_is_named_at_its_line():
 
 
 def test_predict_on_single_batches_is_named_at_its_line():
-    training = Trainable()
-    model = keras.Sequential([keras.layers.Dense(4)])
-    model.build((None, 4))
+    training, model = Trainable(), built_model()
 
     def loop():
         for _ in range(8):
@@ -74,18 +83,11 @@ def test_predict_on_single_batches_is_named_at_its_line():
 
 
 def test_predictions_after_the_training_are_a_note_and_part_of_what_comes_after_it():
-    training = Trainable()
-    model = keras.Sequential([keras.layers.Dense(4)])
-    model.build((None, 4))
-
-    def draw():
-        for _ in range(6):
-            model.predict(np.ones((2, 4)), verbose=0)
-
+    training, model = Trainable(), built_model()
     with observe() as observation:
         for _ in range(8):
             training.train_step(training.batch())
-        draw()
+        draw(model)
     report = observation.report
     assert "predict-in-loop" not in issues_in(report)
     assert any("Outside of the training Model.predict is called 6 times" in note for note in report.notes)
@@ -94,20 +96,23 @@ def test_predictions_after_the_training_are_a_note_and_part_of_what_comes_after_
 
 
 def test_predictions_of_a_loop_that_also_trains_count_even_after_the_last_step():
-    training = Trainable()
-    model = keras.Sequential([keras.layers.Dense(4)])
-    model.build((None, 4))
-
-    def draw():
-        for _ in range(6):
-            model.predict(np.ones((2, 4)), verbose=0)
-
+    training, model = Trainable(), built_model()
     with observe() as observation:
         for _epoch in range(1):  # interrupted after its first epoch
             for _ in range(8):
                 training.train_step(training.batch())
-            draw()
+            draw(model)
     assert finding(observation.report, Issue.PREDICT_IN_LOOP).location.line == line_of(draw, "model.predict")
+
+
+def test_model_built_again_for_every_fit_has_one_finding():
+    with observe() as observation:
+        for _ in range(5):
+            model = keras.Sequential([keras.layers.Dense(4)])
+            model.compile("sgd", "mse")
+            model.fit(np.ones((16, 4)), np.ones((16, 4)), batch_size=4, verbose=0)
+    assert "function-in-loop" in issues_in(observation.report)
+    assert "device-idle" not in issues_in(observation.report)
 
 
 def test_validation_of_fit_is_not_predict_in_a_loop():

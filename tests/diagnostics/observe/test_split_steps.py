@@ -1,11 +1,15 @@
 """Cyclic stalls: found with their period and size; noise, single long steps and steady steps are none."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from myxtts.diagnostics.observe.split_steps import find_cyclic_stalls
+from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.rules_host import find_stalls
+from myxtts.diagnostics.observe.split_steps import cut_steps, find_cyclic_stalls
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:
@@ -77,3 +81,13 @@ def test_long_runs_are_judged_in_little_memory_and_time(steps):
     tracemalloc.stop()
     assert stalls.period == 5
     assert peak < 50e6
+
+
+@pytest.mark.parametrize(("is_fed_by_keras", "findings"), [(True, 0), (False, 1)])
+def test_start_of_keras_on_arrays_is_no_stall(is_fed_by_keras, findings):
+    starts = np.cumsum([0.0] + [5.0 if step % 10 == 9 else 1.0 for step in range(100)])
+    steps = cut_steps(Recording(marked_steps=list(itertools.pairwise(starts))))
+    steps.is_epoch_start[9::10] = True
+    facts = Facts(Recording(), steps)
+    facts.__dict__.update(is_fed_by_keras=is_fed_by_keras, pipelines=[])
+    assert len(list(find_stalls(facts))) == findings
