@@ -166,9 +166,14 @@ def _peak_of_program(name: str, text: str) -> float:
         process = subprocess.Popen(_command(name, text, Path(folder) / "speech.wav"), stdout=subprocess.DEVNULL)
         while process.poll() is None:
             status = Path(f"/proc/{process.pid}/status").read_text()
-            found = re.search(r"VmHWM:\s+(\d+) kB", status) if f"Name:\t{name}" in status else None
-            peak = max(peak, int(found[1])) if found else peak
+            peak = max(peak, _high_water(status)) if f"Name:\t{name}" in status else peak
     return peak * 1024 / 1e6
+
+
+def _high_water(status: str) -> int:
+    """Kilobytes of a process at its largest; unlike `getrusage`, without the process that started it."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) if found else 0
 
 
 # --- one program in a process of its own --------------------------------------------------------------------------------
@@ -188,7 +193,7 @@ def speak_all(name: str, out: Path, texts: Sequence[str], arguments: argparse.Na
     if name in PROGRAMS:  # this Python only starts it
         peak = _peak_of_program(name, max(texts, key=len))
     else:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6  # kilobytes on Linux
+        peak = _high_water(Path("/proc/self/status").read_text()) * 1024 / 1e6
     return {"cpu_seconds": processor_seconds / spoken, "peak_megabytes": peak}
 
 
