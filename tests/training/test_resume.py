@@ -217,7 +217,7 @@ def test_weights_to_start_from_are_refused_by_a_run_that_has_its_own(corpus, tmp
     source = str(tmp_path / "source")
     opened(small_config(corpus, tmp_path / "run", init_from=source)).task.save()
     opened(small_config(corpus, tmp_path / "run", init_from=source + "/"))
-    with pytest.raises(CheckpointError, match="holds a run at step 0, and --init-from kathleen only sets"):
+    with pytest.raises(CheckpointError, match="holds a run at step 0, and --init-from base only sets"):
         opened(small_config(corpus, tmp_path / "run", init_from="bundled"))
 
 
