@@ -31,6 +31,8 @@ TRAINING_PACKAGES = {
     "tensorboard": "TensorBoard",
     "matplotlib": "Matplotlib",
     "scipy": "SciPy",
+    "safetensors": "safetensors",
+    "pyworld": "pyworld",
 }
 """Packages of the extra `train`: speaking needs none of them."""
 TRAINING_INSTALL_LINE = "`pip install '.[train]'` in the project folder"

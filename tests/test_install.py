@@ -2,10 +2,15 @@
 
 import importlib.metadata
 import os
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+
+from myxtts.cli import EXIT_USER_ERROR, TRAINING_PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_MEGABYTES = 300
@@ -46,3 +51,16 @@ def test_the_base_install_has_no_tensorflow_and_at_most_300_megabytes():
     )
     assert min(sizes["onnxruntime"], sizes["numpy"]) > 10  # the lists of files were read
     assert sum(sizes.values()) + own / 1e6 < MOST_MEGABYTES, sorted(sizes.items(), key=lambda item: -item[1])[:8]
+
+
+def test_each_package_of_the_extra_train_has_a_line_that_says_how_to_install_it():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    names = {Requirement(line).name for line in extras["train"]}
+    assert names == set(TRAINING_PACKAGES)
+
+
+def test_training_without_the_extra_is_one_line():
+    code = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); from myxtts.cli import main; sys.exit(main(['train']))"
+    done = subprocess.run([sys.executable, "-c", code, *TRAINING_PACKAGES], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_USER_ERROR
+    assert re.fullmatch(r"myxtts train: This needs \w+, which is not installed\. Run .*\[train\].*\n", done.stderr)
