@@ -23,12 +23,12 @@ from benchmarks.cloning import HELD_OUT
 from benchmarks.harness import print_table, write_json
 from myxtts.audio.clips import condition
 from myxtts.audio.files import read_audio, resample
-from myxtts.audio.mel import mel_numpy
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError, EvaluationError
 from myxtts.evaluation.clip_metrics import NaturalnessJudge, measure_pesq
+from myxtts.evaluation.evaluate import copy_recording
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.text_errors import count_errors, sum_errors
 from myxtts.synthesis.griffin_lim import GriffinLim
@@ -64,15 +64,11 @@ def main() -> int:
         for kind, vocoder in vocoders.items():
             clips[kind] = []
             for clip in clips["recording"]:
-                log_mel = np.asarray(mel_numpy(clip, mel), np.float32)
-                started = time.process_time()
-                copied = vocoder(log_mel)
-                cpu_times[kind] += time.process_time() - started
-                clips[kind].append(copied[: len(clip)])
+                clips[kind].append(copy_recording(clip, mel, timed(vocoder, cpu_times, kind)))
         found = {f"dnsmos_{kind}": mean([judge.score(clip, mel.sample_rate) for clip in clips[kind]]) for kind in KINDS}
         for kind in vocoders:
             pairs = zip(clips[kind], clips["recording"], strict=True)
-            scores = [measure_pesq(copied, clip[: len(copied)], mel.sample_rate) for copied, clip in pairs]
+            scores = [measure_pesq(copied, clip, mel.sample_rate) for copied, clip in pairs]
             found[f"pesq_{kind}"] = mean([score for score in scores if score is not None])
             found[f"cpu_{kind}"] = cpu_times[kind] / seconds
         recognizer = recognizer_for(arguments.recognizer, utterances[0].language)
@@ -105,6 +101,18 @@ def chosen_clips(folders: list[Path], speakers: str | None, count: int) -> dict[
         for speaker, listed in enough.items()
         if len(listed) >= min(count, 4)
     }
+
+
+def timed(vocoder: Vocoder, cpu_times: dict[str, float], kind: str) -> Vocoder:
+    """The vocoder, adding the processor time of each call to `cpu_times[kind]`."""
+
+    def vocode(log_mel: np.ndarray) -> np.ndarray:
+        started = time.process_time()
+        samples = vocoder(log_mel)
+        cpu_times[kind] += time.process_time() - started
+        return samples
+
+    return vocode
 
 
 def long_enough(utterances: list[Utterance]) -> list[Utterance]:

@@ -273,6 +273,7 @@ def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | N
     everything = sentences_of(read_manifest(folder, language, split="all").utterances) if split is not None else ()
     sentences = held_out_sentences(everything, own_split, split)
     if not sentences:
+        read_manifest(folder, language, split="all")  # raises with the reason if no clip can be used at all
         raise EvaluationError(f"{folder} has no held-out sentences. Expected some in metadata_eval.csv, or more clips.")
     return sentences
 

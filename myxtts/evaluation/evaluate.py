@@ -233,7 +233,7 @@ class Evaluator:
         originals = {index: clip.samples for index, clip in enumerate(reference.recordings) if clip is not None}
         vocoded = {}
         for index, samples in originals.items():
-            vocoded[index] = vocode(mel_numpy(samples, mel))
+            vocoded[index] = copy_recording(samples, mel, vocode)
             _report(progress, "vocoding recordings", len(vocoded), len(originals))
         rate = reference.characters_per_second
         return self._judge_recorded(
@@ -295,6 +295,16 @@ class Evaluator:
             ratios.append(Ratio(time.perf_counter() - started, len(audio.samples) / audio.sample_rate))
             _report(progress, "timing", len(ratios), len(timed))
         return ratios
+
+
+def copy_recording(samples: np.ndarray, mel: MelSpec, vocode: Vocode) -> np.ndarray:
+    """A recording through its mel and a vocoder, as long as the recording.
+
+    A vocoder ends at the center of the last frame, up to a frame before the recording does. A sound that is cut there ends with a
+    click, which cost recordings themselves 0.06 in DNSMOS (12 clips); so the mel is one frame longer than the recording.
+    """
+    longer = np.pad(samples, (0, mel.hop_length))
+    return vocode(mel_numpy(longer, mel))[: len(samples)]
 
 
 def evaluation_callback(

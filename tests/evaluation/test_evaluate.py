@@ -10,7 +10,7 @@ import soundfile
 
 from myxtts.audio.clips import level_loudness, trim_silence
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.evaluate import Evaluator, evaluation_callback
+from myxtts.evaluation.evaluate import Evaluator, copy_recording, evaluation_callback
 from myxtts.evaluation.judge import load_judge
 from myxtts.evaluation.metrics import has_package
 from myxtts.evaluation.score_report import describe, render_page, summary_rows, to_json, write_json
@@ -37,6 +37,14 @@ def test_a_perfect_voice_is_as_good_as_the_recordings_and_its_humming_vocoder_is
     assert estimates["cer_vocoded"].value > 0.5
     assert estimates["mcd"].value < 0.5 < estimates["mcd_vocoded"].value
     assert estimates["duration_error"].value < 0.05
+
+
+@pytest.mark.parametrize("extra", [0, 1, 255])
+def test_a_copy_is_as_long_as_its_recording(extra):
+    mel = MadeUpVoice().mel
+    samples = np.zeros(20 * mel.hop_length + extra, np.float32)
+    copied = copy_recording(samples, mel, lambda frames: np.ones((len(frames) - 1) * mel.hop_length, np.float32))
+    assert len(copied) == len(samples)
 
 
 def test_every_metric_has_a_value_for_recordings_and_vocoder(sentences):
