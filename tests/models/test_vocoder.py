@@ -11,7 +11,7 @@ from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec, pitch_classes
 from myxtts.models.stft import inverse_stft, stft
 from myxtts.models.vocoder import Spectrum, Vocoder, phase_turns, pitch_slope
-from myxtts.models.vocoder_losses import Made, copy_synthesis, log_mel, spectral_losses, within_band
+from myxtts.models.vocoder_losses import Made, copy_synthesis, hearing_weights, log_mel, spectral_losses, within_band
 from myxtts.synthesis.vocoder import noise_phases, open_vocoder_file
 
 MEL = MelSpec(24000, 1024, 1024, 384, 80, 0.0, 12000.0)
@@ -59,6 +59,12 @@ def test_the_phase_of_30_seconds_is_exact():
     error = phase_turns(tf.constant(pitch[None]), 384 / 24000).numpy()[0] - (expected - np.floor(expected))
     error -= np.round(error)
     assert np.abs(error).max() < 1e-6  # 0.0001 turns at the 100th harmonic
+
+
+def test_a_third_of_the_weight_of_log_magnitudes_is_below_1_khz():
+    weights = hearing_weights(2048, 24000)
+    low = np.arange(1025) * 24000 / 2048 < 1000
+    assert weights[low].sum() / weights.sum() == pytest.approx(0.31, abs=0.01)
 
 
 def test_the_onnx_graph_gives_the_samples_of_the_network(vocoder, weights, tmp_path, monkeypatch):
