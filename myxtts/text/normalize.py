@@ -128,11 +128,6 @@ def _tidied(text: str, language: str) -> str:
     return _SPACE_BEFORE_MARK[language].sub("", _SPACES.sub(" ", text)).strip()
 
 
-def reads_numbers(language: str) -> bool:
-    """Whether numbers of a language become words here; if not, they are left as digits."""
-    return base_language(language) in ("en", "fa") or _converter_of(language) is not None
-
-
 @functools.cache
 def _converter_of(language: str) -> str | None:
     from num2words import CONVERTER_CLASSES  # not at the top: English and Persian never need it
