@@ -259,10 +259,11 @@ class Loop:
         """
         task, started, first_step = self._task, time.monotonic(), self._task.step
         minutes = self._settings.max_minutes
-        deadline = None if minutes is None else time.time() + 60 * minutes
-        self._recorder.announce_end(task.total_steps, deadline)
+        most_seconds = None if minutes is None else 60 * minutes
+        self._recorder.announce_end(task.total_steps, None if most_seconds is None else time.time() + most_seconds)
+        progress = self._display.training(task.total_steps, task.step, most_seconds)
         try:
-            with StopOnSignal(self._display.line) as stop, self._display.training(task.total_steps, task.step):
+            with StopOnSignal(self._display.line) as stop, progress:
                 reason = self._train(stop, started)
                 self._recorder.flush()
                 is_best = self._validate() if self._lacks_validation(reason) else False

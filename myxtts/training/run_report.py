@@ -70,6 +70,7 @@ class Announcement:
     def _facts(self) -> dict[str, str]:
         plan, cache, settings, training = self.corpus.plan, self.corpus.cache, self.settings, self.config.training
         validation_plan = self.corpus.validation_plan
+        limit = "" if training.max_minutes is None else f" or {training.max_minutes:g} minutes"
         held_out = 0 if validation_plan is None else len(validation_plan.clips)
         facts = {
             "Device": self.hardware.description,
@@ -84,7 +85,7 @@ class Announcement:
             "Network": f"{self.config.model.size}, {self.parameters:,} parameters",
             "Optimization": f"{training.optimization_level}, learning rate {settings.learning_rate:g}, "
             f"{settings.warmup_steps} steps of warm-up, EMA {settings.ema_decay:g}",
-            "Steps": f"{self.total_steps:,}, batches per step {training.gradient_accumulation_steps}",
+            "Steps": f"{self.total_steps:,}{limit}, batches per step {training.gradient_accumulation_steps}",
         }
         if not plan.is_static:
             facts["Cost of the plan"] = (
