@@ -50,6 +50,23 @@ class TrainingCorpus:
         """Hash of the batch order: a position in the data has a meaning only with it."""
         return self.plan.fingerprint(self.cache.content_id)
 
+    def described(self) -> dict[str, str]:
+        """The first lines of a run about its data, by their titles."""
+        plan, cache = self.plan, self.cache
+        held_out = 0 if self.validation_plan is None else len(self.validation_plan.clips)
+        lines = {
+            "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {self.rejected}; "
+            f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
+            "Sound": self.sound,
+            "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_fraction():.0%} useful "
+            f"frames, {plan.mean_clips_per_batch():.1f} clips per batch",
+        }
+        if not plan.is_static:
+            lines["Cost of the plan"] = (
+                "a batch of a new size is compiled again, in the middle of the run; --plan packed has one size"
+            )
+        return lines
+
     def model_spec(self, model: ModelConfig) -> ModelSpec:
         """The dimensions of the network of a configured size for this corpus."""
         return ModelSpec.from_config(

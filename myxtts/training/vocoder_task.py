@@ -303,7 +303,7 @@ def _opened_task(config: XTTSConfig, display: Display, reset_training: bool):
         config.vocoder,
         config.training.seed,
         graph_mode=hardware.graph_mode,
-        uses_xla=hardware.graph_mode and config.training.enable_xla_compilation is not False and not hardware.xla_note,
+        uses_xla=hardware.xla.compiles_parts,
     )
     feed = CropFeed(table, config.training.seed, 0 if saved is None else saved.step, config.vocoder.batch_size)
     watch = RetraceWatch(on_retrace=config.training.on_retrace)

@@ -88,7 +88,7 @@ class VoiceTask:
     watch: StepWatch
     history: RunHistory = field(default_factory=RunHistory)
     facts: dict[str, Any] = field(default_factory=dict)
-    """What a voice must know of its corpus (`voices.corpus_facts`); saved with every checkpoint."""
+    """What a voice must know of its corpus (`voice_export.corpus_facts`); saved with every checkpoint."""
     evaluation: Evaluate | None = None
     step: int = 0
     """Steps taken; `state.step` on the host."""
@@ -112,6 +112,19 @@ class VoiceTask:
     def learning_kind(self) -> str:
         """The kind of step that learns; a name in `Steps.functions`, followed by a shape."""
         return learning_kind(self.config.training.gradient_accumulation_steps)
+
+    def described(self) -> dict[str, str]:
+        """The first lines of a run, by their titles: hardware, data, network, optimization."""
+        settings, training = self.settings, self.config.training
+        limit = "" if training.max_minutes is None else f" or {training.max_minutes:g} minutes"
+        return {
+            **self.hardware.described(),
+            **self.corpus.described(),
+            "Network": f"{self.config.model.size}, {self.state.layout.size:,} parameters",
+            "Optimization": f"{training.optimization_level}, learning rate {settings.learning_rate:g}, "
+            f"{settings.warmup_steps} steps of warm-up, EMA {settings.ema_decay:g}",
+            "Steps": f"{self.total_steps:,}{limit}, batches per step {training.gradient_accumulation_steps}",
+        }
 
     # --- learning -------------------------------------------------------------------------------------------------
 
@@ -273,7 +286,7 @@ def build_voice_task(
         settings,
         seed=training.seed,
         strategy=hardware.strategy,
-        uses_xla=hardware.uses_xla,
+        uses_xla=hardware.xla.compiles_step,
         graph_mode=hardware.graph_mode,
         checks_numbers=training.enable_eager_debug,
     )
