@@ -77,7 +77,7 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     make_writable("vocoder.checkpoint_dir", "--checkpoint-dir", config.vocoder.checkpoint_dir)
     start_tensorflow()
     from myxtts.training.display import Display
-    from myxtts.training.vocoder_task import train_vocoder
+    from myxtts.training.vocoder_trainer import train_vocoder
 
     display = Display()
     rate = measure_pesq if has_package("pesq") else None

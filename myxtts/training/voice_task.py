@@ -1,4 +1,4 @@
-"""The training of a voice as a `loop.Task`: its network and steps, its batches, validation, checkpoints and spoken samples."""
+"""The training of a voice as a `task.Task`: its network and steps, its batches, validation, checkpoints and spoken samples."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.synthesis.samples import speak_in_child
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
 from myxtts.training.hardware import Hardware
-from myxtts.training.loop import SavedCheckpoint, StepFacts
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
+from myxtts.training.task import SavedCheckpoint, StepFacts
 from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voice_export import VOICE_NAME, alignment_picture, export_voice
 
