@@ -92,7 +92,7 @@ def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.evaluation.evaluation_worker import WorkerEvaluation
+    from myxtts.evaluation.evaluation_worker import open_evaluation
     from myxtts.evaluation.sentence_sets import sentences_of
 
     data = config.data
@@ -108,7 +108,7 @@ def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
         ).utterances
         if utterance.speaker not in data.held_out_speakers
     ]
-    return WorkerEvaluation(sentences_of(held_out), config.training.evaluation_recognizer)
+    return open_evaluation(sentences_of(held_out), config.training.evaluation_recognizer)
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
