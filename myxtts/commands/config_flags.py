@@ -120,6 +120,15 @@ def add_vocoder_flags(parser: argparse.ArgumentParser) -> None:
     _add_flags(parser, VOCODER_FLAGS, VOCODER_FLAGS)
 
 
+def add_reset_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--reset-training`, which belongs to the command and not to the configuration of a run."""
+    parser.add_argument(
+        "--reset-training",
+        action="store_true",
+        help="start again; an earlier run is moved to a subfolder of the checkpoint folder",
+    )
+
+
 def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
     """Add the folder of recordings, `--config` and `CORPUS_FLAGS`."""
     parser.add_argument(

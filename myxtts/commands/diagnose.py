@@ -26,12 +26,12 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
         "retracing", help="check that every step of this trainer is compiled only once (diagnose_retracing.py)"
     )
     _add_trainer_arguments(retracing)
-    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: 10)")
+    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: %(default)s)")
     bottleneck = actions.add_parser(
         "bottleneck", help="measure where a step spends its time (diagnose_gpu_bottleneck.py)"
     )
     _add_trainer_arguments(bottleneck)
-    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: 50)")
+    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: %(default)s)")
 
 
 def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +103,9 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
         "--log-file", nargs="?", const=DEFAULT_LOG, metavar="F", help=f"write a CSV log (default name: {DEFAULT_LOG})"
     )
     parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: until Ctrl-C)")
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: 1)")
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: %(default)s)"
+    )
     parser.add_argument(
         "--run", metavar="DIR", help="checkpoint folder of a running training: also show its busy fraction"
     )
@@ -140,7 +142,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
 def configure_benchmark(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts benchmark`."""
     _add_trainer_arguments(parser)
-    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: 20)")
+    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: %(default)s)")
     parser.add_argument("--only", choices=("loading", "steps"), help="only this half of the table")
 
 

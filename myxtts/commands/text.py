@@ -76,7 +76,9 @@ def configure_g2p(parser: argparse.ArgumentParser) -> None:
     train.add_argument("language", choices=("en", "fa"))
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
     train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
-    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en); 0 keeps the tagger of --init-from")
+    train.add_argument(
+        "--epochs", type=float, help="of the tagger; 0 keeps that of --init-from (default: as the bundled model)"
+    )
     train.add_argument(
         "--checkpoint-dir",
         type=Path,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.commands.config_flags import add_training_flags, add_vocoder_flags, config_of
+from myxtts.commands.config_flags import add_reset_flag, add_training_flags, add_vocoder_flags, config_of
 from myxtts.errors import ConfigError
 from myxtts.runtime.console import print_line
 
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 def configure_train(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts train`."""
     add_training_flags(parser)
-    parser.add_argument(
-        "--reset-training",
-        action="store_true",
-        help="start from scratch; an earlier run is moved to a subfolder of the checkpoint folder",
-    )
+    add_reset_flag(parser)
 
 
 def run_train(arguments: argparse.Namespace) -> int:
@@ -59,11 +55,7 @@ def run_train(arguments: argparse.Namespace) -> int:
 def configure_train_vocoder(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts train-vocoder`."""
     add_vocoder_flags(parser)
-    parser.add_argument(
-        "--reset-training",
-        action="store_true",
-        help="start from scratch; an earlier run is moved to a subfolder of the checkpoint folder",
-    )
+    add_reset_flag(parser)
 
 
 def run_train_vocoder(arguments: argparse.Namespace) -> int:
