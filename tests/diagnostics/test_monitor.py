@@ -23,8 +23,8 @@ def test_running_training_is_found_by_its_folder(tmp_path):
     start_run(tmp_path)
     reading = next(readings(5.0, 0.01, tmp_path))
     assert reading.is_running
-    assert reading.busy_share == pytest.approx(0.75)
-    assert reading.wait_share == pytest.approx(0.25)
+    assert reading.busy_fraction == pytest.approx(0.75)
+    assert reading.wait_fraction == pytest.approx(0.25)
     assert "run training at step 5: busy 75 %" in describe(reading)
 
 
