@@ -9,8 +9,8 @@ from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel
 
 from myxtts.errors import VoiceError
-from myxtts.serving.engine import SpeechEngine
-from myxtts.serving.errors import ApiError
+from myxtts.serving.api_errors import ApiError
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.speaker import READ_SECONDS, Speaker
 from myxtts.synthesis.voice import Audio, Voice

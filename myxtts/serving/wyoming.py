@@ -10,8 +10,8 @@ from typing import Any
 
 from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError, TextError
-from myxtts.serving.engine import SpeechEngine
-from myxtts.serving.errors import LOG
+from myxtts.serving.api_errors import LOG
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.voices import Chosen, guess_language
 from myxtts.serving.wyoming_protocol import (
     LONGEST_LINE,

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from myxtts import __version__
-from myxtts.serving.engine import SpeechEngine
+from myxtts.serving.turns import SpeechEngine
 
 SERVICE_NAME = "myxtts"
 LONGEST_LINE = 1 << 16
