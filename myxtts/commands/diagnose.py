@@ -113,7 +113,7 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
 
 def run_monitor(arguments: argparse.Namespace) -> int:
     """Print samples of the device and the run, and log them."""
-    from myxtts.diagnostics.monitor import describe, open_csv_log, readings, why_no_gpu
+    from myxtts.diagnostics.monitor import open_csv_log, reading_line, readings, why_no_gpu
 
     reason = why_no_gpu()
     if reason:
@@ -122,7 +122,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
     is_live, width = sys.stdout.isatty(), 0
     try:
         for reading in readings(arguments.duration, arguments.interval, arguments.run):
-            line = describe(reading)
+            line = reading_line(reading)
             sys.stdout.write(f"\r{line:<{width}}" if is_live else f"{line}\n")
             sys.stdout.flush()
             width = max(width, len(line))

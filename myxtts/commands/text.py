@@ -61,7 +61,7 @@ def _read_aloud(normalized: str, language: str) -> tuple[str, str]:
     if g2p.covers(language):
         return g2p.phonemize([normalized], language)[0], f"model {g2p.model_path(language).name}"
     if phonemes.is_installed():
-        return phonemes.phonemize([normalized], language)[0], "espeak-ng"
+        return phonemes.phonemize_with_espeak([normalized], language)[0], "espeak-ng"
     return "".join(FrontEnd("graphemes").symbols_of([normalized], language)[0]), "letters"
 
 

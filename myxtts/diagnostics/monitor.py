@@ -135,7 +135,7 @@ class CsvLog:
         self._file.close()
 
 
-def describe(reading: MonitorReading) -> str:
+def reading_line(reading: MonitorReading) -> str:
     """One line for a live view."""
     machine, parts = reading.machine, []
     for gpu in machine.gpus:

@@ -247,7 +247,9 @@ def cover(language: str, texts: Sequence[str], progress: ProgressCallback) -> Co
     pairs: set[str] = set()
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         part = [normalize_text(text, language) for text in texts[start : start + TEXTS_AT_ONCE]]
-        spoken = g2p.phonemize(part, language) if g2p.covers(language) else phonemes.phonemize(part, language)
+        spoken = (
+            g2p.phonemize(part, language) if g2p.covers(language) else phonemes.phonemize_with_espeak(part, language)
+        )
         for each in map(sounds_of, spoken):
             counts.update(sound for sound in each if sound != PAUSE)
             pairs |= pairs_of(each)
