@@ -115,6 +115,19 @@ def test_the_architecture_page_names_the_files_that_exist():
     assert modules - {path for name in listed for path in PACKAGE.glob(name)} == set()
 
 
+def test_the_architecture_page_counts_the_modules():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## How many modules")[2].partition("\n## ")[0]
+    stated = {part: int(count) for part, count in re.findall(r"^\| ([a-z]+) \| (\d+) \|", table, re.MULTILINE)}
+    counted = Counter(
+        "all" if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    )
+    counted["all"] = counted.total()
+    assert stated == dict(counted)
+
+
 def test_what_docstrings_and_documents_name_exists():
     pages = [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "docs").rglob("*.md")]
     references = {
