@@ -15,7 +15,7 @@ from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
-from myxtts.corpus.utterance import summarize_rejections
+from myxtts.corpus.utterance import Rejection, summarize_rejections
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.progress import ignore_progress
 
@@ -97,7 +97,7 @@ def open_training_corpus(
         announce: prints a line.
         batch_size: measured for `data.batch_size: auto`; a number there wins.
     """
-    cache, report = _open_clips(data, progress, announce or (lambda line: None))
+    cache, report, rejections = _open_clips(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
         cache,
@@ -108,7 +108,6 @@ def open_training_corpus(
         recorded_rates=None if report is None else report.recorded_rates,
         data_folder=data_folder,
     )
-    rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
     rejected = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
         cache,
@@ -124,18 +123,18 @@ def open_training_corpus(
 
 def _open_clips(
     data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
-) -> tuple[Cache | RecordingTable, PrepareReport | None]:
-    """The prepared clips, or the recordings; a way of loading that is slower than the default is announced."""
+) -> tuple[Cache | RecordingTable, PrepareReport | None, tuple[Rejection, ...]]:
+    """The prepared clips, or the recordings, and what was rejected; a way of loading slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
         recordings = open_recordings(data, progress=progress or ignore_progress)
         for line in (*recordings.notices, *recordings.rejection_report()):
             announce(line)
-        return recordings, None
+        return recordings, None, recordings.rejections
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
     cache = prepare_cache(data, progress=progress, announce=announce)
-    return cache, cache.report
+    return cache, cache.report, cache.report.rejections
 
 
 def mel_statistics(
