@@ -8,12 +8,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from myxtts.commands.config_flags import add_training_flags, config_of
+from myxtts.commands.config_flags import ONLY_WHOLE_RUNS, add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 if TYPE_CHECKING:
     from myxtts.diagnostics.observe.split_steps import Stalls
+    from myxtts.runtime.timers import StepSummary
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -35,7 +36,7 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
-    add_training_flags(parser)
+    add_training_flags(parser, leaving_out=ONLY_WHOLE_RUNS)
     parser.add_argument("--json", metavar="FILE", help="write the metrics as JSON")
 
 
@@ -61,7 +62,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "signatures_after_warmup": diagnosis.trial.since_warmup.signatures,
             "retraces": [str(retrace) for retrace in diagnosis.trial.retraces],
             "hardware": diagnosis.trial.hardware,
-            **asdict(diagnosis.trial.summary),
+            **_summary_to_json(diagnosis.trial.summary),
         }
         write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
@@ -82,10 +83,15 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "stalls": _stalls_to_json(diagnosis.stalls),
             "problems": diagnosis.problems,
             "hardware": diagnosis.trial.hardware,
-            **asdict(diagnosis.trial.summary),
+            **_summary_to_json(diagnosis.trial.summary),
         }
         write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
+
+
+def _summary_to_json(summary: StepSummary) -> dict[str, Any]:
+    """The fractions of the time have keys such as `wait_share`."""
+    return {name.replace("_fraction", "_share"): value for name, value in asdict(summary).items()}
 
 
 def _stalls_to_json(stalls: Stalls | None) -> dict[str, Any] | None:

@@ -103,7 +103,7 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
 async def _warm_up(engine: SpeechEngine) -> None:
     try:
         await engine.warm_up()
-    except MyXTTSError as error:  # other voices may speak, so the server goes on
+    except MyXTTSError as error:  # other voices may speak, so the server continues
         engine.warm_up_error = str(error)
         LOG.error("A voice could not be warmed up: %s", error)
 

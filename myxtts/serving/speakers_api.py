@@ -40,7 +40,7 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
         voice: Annotated[
             str | None, Form(max_length=200, description="Default: the first voice that can clone.")
         ] = None,
-        keep_recording: Annotated[bool, Form(description="Store the first recording, too.")] = False,
+        keep_recording: Annotated[bool, Form(description="Also store the first recording.")] = False,
     ) -> SpeakerAnswer:
         """Clone the speaker of a recording."""
         cloning_voice = _cloning_voice(engine, voice)
