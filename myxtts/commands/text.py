@@ -108,7 +108,7 @@ def run_g2p(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     if not arguments.data.is_dir():
-        raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
+        raise TextError(f"--data must be a folder with the sources. Received: {arguments.data}.")
     is_persian = arguments.language == "fa"
     if arguments.init_from and not is_persian:
         raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")

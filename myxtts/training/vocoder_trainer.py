@@ -186,17 +186,19 @@ def _starting_point(
         own = VocoderSpec.from_dict(saved.corpus["vocoder"])
         if own.mel != cache.mel:
             raise CheckpointError(
-                f"{config.vocoder.checkpoint_dir} holds a vocoder of other mels ({own.mel}; now {cache.mel}). Use "
-                "another --checkpoint-dir, or --reset-training."
+                f"{config.vocoder.checkpoint_dir} holds a vocoder of other mels: "
+                f"{own.mel.compared_with(cache.mel, 'the recordings give')}. Use another --checkpoint-dir, or --reset-training."
             )
         return own, None
     if config.vocoder.init_from is None:
         return spec, None
     origin, weights = read_vocoder(config.vocoder.init_from)
     if origin.mel != cache.mel:
+        has_same_rate = origin.mel.sample_rate == cache.mel.sample_rate
+        advice = "Use its settings of the mel" if has_same_rate else f"Give --sample-rate {origin.mel.sample_rate}"
         raise ConfigError(
-            f"{config.vocoder.init_from} is a vocoder of other mels ({origin.mel}; the recordings give {cache.mel}). "
-            f"Give --sample-rate {origin.mel.sample_rate}."
+            f"{config.vocoder.init_from} is a vocoder of other mels: "
+            f"{origin.mel.compared_with(cache.mel, 'the recordings give')}. {advice}."
         )
     return origin, weights
 

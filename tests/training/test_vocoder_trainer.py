@@ -10,7 +10,7 @@ from rich.console import Console
 from myxtts.cache.prepare import prepare_cache
 from myxtts.config.config import TrainingConfig, VocoderConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
-from myxtts.errors import CheckpointError, VoiceError
+from myxtts.errors import CheckpointError, ConfigError, VoiceError
 from myxtts.synthesis.onnx_file import read_model
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, open_vocoder_file, vocoder_spec
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
@@ -97,6 +97,14 @@ def test_a_run_leaves_a_vocoder_that_speaks_and_can_be_adapted(corpus, tmp_path)
     assert adapted == spec
     start, now = weights["block_0/widen/kernel"], adapted_weights["block_0/widen/kernel"]
     assert 0 < np.abs(start - now).max() < 0.01
+
+
+def test_a_vocoder_of_other_mels_is_refused_with_what_differs(corpus, tmp_path):
+    train(config_of(corpus, tmp_path / "run", max_steps=1, adversarial_start=1))
+    settings = config_of(corpus, tmp_path / "new", init_from=str(tmp_path / "run" / "vocoder.onnx"))
+    other = dataclasses.replace(settings, data=dataclasses.replace(settings.data, n_mels=64))
+    with pytest.raises(ConfigError, match=r"other mels: n_mels 80, the recordings give 64\. Use its settings"):
+        train(other)
 
 
 def test_the_run_of_a_voice_is_not_resumed_as_a_vocoder(corpus, tmp_path):
