@@ -19,6 +19,7 @@ import numpy as np
 
 from myxtts.audio.files import read_audio
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, is_clipped
+from myxtts.audio.mel import WIDEBAND_RATE, frames_at
 from myxtts.corpus.prompts import LANGUAGES, PAUSE, choose_prompts, pairs_of, prompts_of, sounds_of
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError, MyXTTSError, VoiceError
@@ -58,6 +59,7 @@ CLIPS_PER_STEP = 16
 """As in the measured runs; the printed command has it as `--batch-size`."""
 FINE_TUNING_RATE = "5e-4"
 """`--lr` of the measured run (docs/training.md)."""
+FRAMES_PER_SECOND = WIDEBAND_RATE / frames_at(WIDEBAND_RATE)[1]
 FLOP_PER_FRAME = 6 * 3.8e6
 """Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
 STEP_EFFICIENCY = 0.5
@@ -299,14 +301,16 @@ def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: Progre
 # --- expectations -------------------------------------------------------------------------------------------------------
 
 
-def expect(minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = 62.5) -> Expectation:
+def expect(
+    minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = FRAMES_PER_SECOND
+) -> Expectation:
     """What to expect of so many minutes of usable speech; an estimate.
 
     Args:
         minutes: without clipped recordings and texts that do not fit.
         mean_seconds: of a recording.
         gigaflops: of this machine (`measure_gigaflops`).
-        frames_per_second: of the mels; 62.5 at 24 kHz.
+        frames_per_second: of the mels.
     """
     fewest, per_minute, most = FINE_TUNING_STEPS
     points = expected_error_points(minutes)
