@@ -3,7 +3,7 @@
 The leave-speakers-out protocol: speakers that the voice was never trained on (`HELD_OUT`, configs/base.yaml, or --speakers)
 give a reference of 6 to 10 s; the voice speaks with it in the speaker's own language and in the others. An embedding that this
 package did not train (resemblyzer) compares each result with the mean of other recordings of every such speaker. `nearest`: the
-fraction of sentences that are nearest to their own speaker; chance is one of the number of speakers. DNSMOS tells whether noise
+fraction of sentences that are nearest to their own speaker; chance is one of the number of speakers. DNSMOS shows whether noise
 was copied. Without held-out speakers, those of held-out recordings are taken.
 """
 

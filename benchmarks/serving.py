@@ -4,7 +4,7 @@ Starts `myxtts serve` on a free port of this machine. Measured: the first audio 
 at once; seconds of audio per second with 8 clients, compared with the engine called directly, in turns; and thousands of damaged
 or hostile requests (bodies, headers, uploads, Wyoming frames), after which the server must still answer, without a 5xx, a
 traceback, or growing memory; `--only PART` measures one of the three. Uploads are decoded only if the voice can clone. Nothing
-else should run meanwhile. What is counted in symbols or in processor time (`cpu`) means something on a busy machine, too.
+else should run meanwhile. What is counted in symbols or in processor time (`cpu`) also means something on a busy machine.
 """
 
 from __future__ import annotations

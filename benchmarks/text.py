@@ -85,7 +85,9 @@ def measure_persian(folder: Path, models: Mapping[str, Path]) -> dict[str, float
         "fa_homographs": score.homographs_right_fraction,
     } | times
     if phonemes.is_installed():
-        espeak = score_persian(sentences, [from_espeak(each, "fa") for each in phonemes.phonemize(texts, "fa")])
+        espeak = score_persian(
+            sentences, [from_espeak(each, "fa") for each in phonemes.phonemize_with_espeak(texts, "fa")]
+        )
         results |= {
             "fa_espeak_per": espeak.phoneme_error,
             "fa_espeak_words": espeak.words_right_fraction,
@@ -130,7 +132,7 @@ def measure_english(folder: Path | None, models: Mapping[str, Path]) -> dict[str
     heard = dict(zip(words, reader.read_letters(words), strict=True))
     results |= {"en_per": held_out_error(words, wanted, heard.__getitem__), "en_held_out_words": float(len(words))}
     if phonemes.is_installed():
-        espeak = dict(zip(words, phonemes.phonemize(words, "en"), strict=True))
+        espeak = dict(zip(words, phonemes.phonemize_with_espeak(words, "en"), strict=True))
         results["en_espeak_per"] = held_out_error(words, wanted, lambda word: from_espeak(espeak[word], "en"))
     right, sentences = score_heteronyms(TEXT_TESTS / "heteronyms_en.tsv", reader)
     results["en_heteronyms_balanced"] = right / len(sentences)

@@ -248,7 +248,7 @@ def measure_long_run(folder: Path, steps: int) -> dict:
         "traces_after_warmup": after.traces,
         "compilations_after_warmup": after.compilations,
         "signatures_after_warmup": after.signatures,
-        "wait_share": summary.steps.wait_share,
+        "wait_share": summary.steps.wait_fraction,
         "step_cv": summary.steps.step_cv,
         "step_std_over_mean": summary.steps.std_over_mean,
         "rss_growth": late / early - 1,

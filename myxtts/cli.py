@@ -53,7 +53,7 @@ INSTALL_LINES = {
 COMMANDS = {
     "corpus": (
         "data",
-        "download or convert a corpus: Debian's telephone prompts, or a folder of recordings with .txt files",
+        "make a corpus of recordings that you have: Debian's telephone prompts, public datasets, a folder with .txt files",
     ),
     "prepare": (
         "data",

@@ -47,7 +47,7 @@ def test_a_healthy_run_has_no_regular_stalls(tone_corpus, record_property):
     diagnosis = diagnose_bottleneck(small_config(tone_corpus, tone_corpus), BATCHES)
     summary = diagnosis.trial.summary
     record_property("steps", f"{summary.steps} of {summary.mean_seconds:.3f} s ± {summary.std_seconds:.3f} s")
-    record_property("waiting for data", f"{summary.wait_share:.1%} of the time")
+    record_property("waiting for data", f"{summary.wait_fraction:.1%} of the time")
     assert diagnosis.stalls is None
     assert CYCLIC not in "\n".join(diagnosis.lines())
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ ALLOWED = {
     "diagnostics": {"corpus", "batches", "training"},
 }
 """Commands and the cli may import everything; nobody imports them."""
+SAME_NAME = {
+    "cli": "the command line of myxtts and of the diagnosis, which is also a distribution of its own",
+    "evaluate": "the command and what it runs",
+    "voice": "the command and what it is about",
+    "vocoder": "one network: in TensorFlow to train it, in ONNX to speak with it",
+    "g2p_english": "one model: reading by it, training it",
+    "g2p_persian": "one model: reading by it, training it",
+    "Vocoder": "one network: in TensorFlow, and the protocol of what makes samples of mels",
+}
+"""Modules and classes that share a name, and the one idea that they share."""
 CALLS = {"corpus/read_corpus.py", "cache/prepare_cache.py"}
 """Functions that the list of modules names."""
 
@@ -77,6 +88,18 @@ def test_the_diagnosis_of_any_script_imports_only_runtime_and_errors():
         assert set(inside) <= {"observe"}, path
 
 
+def test_no_two_modules_or_classes_share_a_name_for_two_ideas():
+    modules = [path.stem for path in PACKAGE.rglob("*.py") if not path.name.startswith("_")]
+    classes = [
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    repeated = {name for names in (modules, classes) for name, count in Counter(names).items() if count > 1}
+    assert repeated == set(SAME_NAME)
+
+
 def test_the_architecture_page_names_the_files_that_exist():
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page))
@@ -90,6 +113,19 @@ def test_the_architecture_page_names_the_files_that_exist():
     assert [name for name in sorted(listed) if not any(PACKAGE.glob(name))] == []
     modules = {path for part, _ in rows for path in (PACKAGE / part).glob("[!_]*.py")}
     assert modules - {path for name in listed for path in PACKAGE.glob(name)} == set()
+
+
+def test_the_architecture_page_counts_the_modules():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## How many modules")[2].partition("\n## ")[0]
+    stated = {part: int(count) for part, count in re.findall(r"^\| ([a-z]+) \| (\d+) \|", table, re.MULTILINE)}
+    counted = Counter(
+        "all" if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    )
+    counted["all"] = counted.total()
+    assert stated == dict(counted)
 
 
 def test_what_docstrings_and_documents_name_exists():

@@ -83,6 +83,11 @@ class MelSpec:
         values = self.to_dict()
         return {f"mel_{name}" if name in ("f_min", "f_max") else name: value for name, value in values.items()}
 
+    def compared_with(self, other: MelSpec, words: str) -> str:
+        """What differs, for messages: `hop_length 256, the voice has 200`, where `words` are `the voice has`."""
+        here, there = self.to_dict(), other.to_dict()
+        return "; ".join(f"{name} {here[name]}, {words} {there[name]}" for name in here if here[name] != there[name])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON; `from_dict` reads them back."""
         return dataclasses.asdict(self)

@@ -205,7 +205,9 @@ def mapped_table(path: Path, dtype: type, shape: tuple[int, ...]) -> tf.Tensor:
         raise CacheError(
             f"{path} is damaged: it has {received_bytes} bytes, expected {expected_bytes}. Run `myxtts verify --fix`."
         )
-    array = np.asarray(_MappedPages(path, dtype, shape, expected_bytes))
+    with open(path, "rb") as file:
+        pages = mmap.mmap(file.fileno(), expected_bytes, access=mmap.ACCESS_READ)
+    array = np.asarray(_MappedPages(pages, dtype, shape))
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
@@ -222,10 +224,9 @@ def _file_bytes(path: Path) -> int:
 class _MappedPages:
     """Array interface of a read-only mapping, which stays open as long as the array is alive."""
 
-    def __init__(self, path: Path, dtype: type, shape: tuple[int, ...], num_bytes: int):
-        with open(path, "rb") as file:
-            self._pages = mmap.mmap(file.fileno(), num_bytes, access=mmap.ACCESS_READ)
-        address = np.frombuffer(self._pages, np.uint8).ctypes.data
+    def __init__(self, pages: mmap.mmap, dtype: type, shape: tuple[int, ...]):
+        self._pages = pages
+        address = np.frombuffer(pages, np.uint8).ctypes.data
         # NumPy exports only arrays that are marked as writable. Nothing writes; a write would fault, not change the cache.
         self.__array_interface__: dict[str, Any] = {
             "version": 3,

@@ -121,10 +121,13 @@ def join_caches(
     """
     first, held_out_speakers = parts[0].cache, config.held_out_speakers
     for part in parts[1:]:
-        if part.cache.mel != first.mel or part.cache.front_end_kind != first.front_end_kind:
+        differences = first.mel.compared_with(part.cache.mel, f"{part.name} has")
+        if part.cache.front_end_kind != first.front_end_kind:
+            differences = f"{first.front_end_kind}, {part.name} has {part.cache.front_end_kind}"
+        if differences:
             raise CacheError(
-                f"The corpora {parts[0].name} and {part.name} were prepared differently: {first.mel}, "
-                f"{first.front_end_kind}; {part.cache.mel}, {part.cache.front_end_kind}. Prepare both with the same settings."
+                f"{part.name} was prepared in another way than {parts[0].name}: {differences}. Prepare both with the same "
+                "settings."
             )
     chosen = [_kept_clips(part, held_out_speakers) for part in parts]
     _report_held_out(parts, chosen, held_out_speakers, announce)

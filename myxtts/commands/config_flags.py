@@ -11,7 +11,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from myxtts.config.config import SECTIONS, XTTSConfig, field_descriptions
@@ -77,7 +77,11 @@ CORPUS_FLAGS = (
 """Flags of `prepare`, `verify` and `stats`."""
 _ONLY_CORPUS = ("--text-symbols", "--lexicon", "--n-mels", "--hop-length", "--min-seconds", "--max-seconds")
 TRAINING_FLAGS = tuple(flag for flag in FLAGS if flag not in _ONLY_CORPUS)
-"""Flags of `train`, `config`, `diagnose` and `benchmark`."""
+"""Flags of `train` and `config`."""
+ONLY_WHOLE_RUNS = (
+    "--max-minutes", "--enable-evaluation", "--evaluation-interval", "--evaluation-recognizer", "--tensorboard-log-dir"
+)  # fmt: skip
+"""Flags and switches without an effect on the steps of a trial: `diagnose` and `benchmark` do not have them."""
 SWITCHES = {
     "--disable-tf-native-loading": ("data.use_tf_native_loading", False, "load clips one at a time in Python: slow"),
     "--disable-gpu-prefetch": ("data.prefetch_to_gpu", False, "copy a batch to the device only when the step needs it"),
@@ -94,11 +98,12 @@ SWITCHES = {
 """Switch → field, value that it sets, help. Switches of the same commands as `TRAINING_FLAGS`."""
 
 
-def add_training_flags(parser: argparse.ArgumentParser) -> None:
+def add_training_flags(parser: argparse.ArgumentParser, leaving_out: Collection[str] = ()) -> None:
     """Add `--config`, `TRAINING_FLAGS`, `SWITCHES` and the flags for static shapes."""
-    _add_flags(parser, TRAINING_FLAGS)
+    _add_flags(parser, [flag for flag in TRAINING_FLAGS if flag not in leaving_out])
     for switch, (field, value, help_line) in SWITCHES.items():
-        parser.add_argument(switch, dest=field, action="store_const", const=value, help=help_line)
+        if switch not in leaving_out:
+            parser.add_argument(switch, dest=field, action="store_const", const=value, help=help_line)
     shapes = parser.add_mutually_exclusive_group()
     shapes.add_argument(
         "--enable-static-shapes",
@@ -118,6 +123,15 @@ def add_training_flags(parser: argparse.ArgumentParser) -> None:
 def add_vocoder_flags(parser: argparse.ArgumentParser) -> None:
     """Add `--config` and `VOCODER_FLAGS`."""
     _add_flags(parser, VOCODER_FLAGS, VOCODER_FLAGS)
+
+
+def add_reset_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--reset-training`, which belongs to the command and not to the configuration of a run."""
+    parser.add_argument(
+        "--reset-training",
+        action="store_true",
+        help="start again; an earlier run is moved to a subfolder of the checkpoint folder",
+    )
 
 
 def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +195,7 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[str], fields: Mapping[str, str] = FLAGS) -> None:
-    parser.add_argument("--config", metavar="FILE", help="YAML file such as configs/config.yaml; flags win over it")
+    parser.add_argument("--config", metavar="FILE", help="YAML file such as configs/config.yaml; flags take precedence")
     descriptions, annotations, defaults = {}, {}, {}
     for section, section_type in SECTIONS.items():
         annotations[section] = typing.get_type_hints(section_type, include_extras=True)

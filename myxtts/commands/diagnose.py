@@ -8,12 +8,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from myxtts.commands.config_flags import add_training_flags, config_of
+from myxtts.commands.config_flags import ONLY_WHOLE_RUNS, add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
 
 if TYPE_CHECKING:
     from myxtts.diagnostics.observe.split_steps import Stalls
+    from myxtts.runtime.timers import StepSummary
 
 DEFAULT_LOG = "gpu_monitor.csv"
 
@@ -26,16 +27,16 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
         "retracing", help="check that every step of this trainer is compiled only once (diagnose_retracing.py)"
     )
     _add_trainer_arguments(retracing)
-    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: 10)")
+    retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: %(default)s)")
     bottleneck = actions.add_parser(
         "bottleneck", help="measure where a step spends its time (diagnose_gpu_bottleneck.py)"
     )
     _add_trainer_arguments(bottleneck)
-    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: 50)")
+    bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: %(default)s)")
 
 
 def _add_trainer_arguments(parser: argparse.ArgumentParser) -> None:
-    add_training_flags(parser)
+    add_training_flags(parser, leaving_out=ONLY_WHOLE_RUNS)
     parser.add_argument("--json", metavar="FILE", help="write the metrics as JSON")
 
 
@@ -61,7 +62,7 @@ def _run_retracing(arguments: argparse.Namespace) -> int:
             "signatures_after_warmup": diagnosis.trial.since_warmup.signatures,
             "retraces": [str(retrace) for retrace in diagnosis.trial.retraces],
             "hardware": diagnosis.trial.hardware,
-            **asdict(diagnosis.trial.summary),
+            **_summary_to_json(diagnosis.trial.summary),
         }
         write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
@@ -82,10 +83,15 @@ def _run_bottleneck(arguments: argparse.Namespace) -> int:
             "stalls": _stalls_to_json(diagnosis.stalls),
             "problems": diagnosis.problems,
             "hardware": diagnosis.trial.hardware,
-            **asdict(diagnosis.trial.summary),
+            **_summary_to_json(diagnosis.trial.summary),
         }
         write_report(arguments.json, json.dumps(metrics, indent=1))
     return diagnosis.exit_code
+
+
+def _summary_to_json(summary: StepSummary) -> dict[str, Any]:
+    """The fractions of the time have keys such as `wait_share`."""
+    return {name.replace("_fraction", "_share"): value for name, value in asdict(summary).items()}
 
 
 def _stalls_to_json(stalls: Stalls | None) -> dict[str, Any] | None:
@@ -103,7 +109,9 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
         "--log-file", nargs="?", const=DEFAULT_LOG, metavar="F", help=f"write a CSV log (default name: {DEFAULT_LOG})"
     )
     parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: until Ctrl-C)")
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: 1)")
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: %(default)s)"
+    )
     parser.add_argument(
         "--run", metavar="DIR", help="checkpoint folder of a running training: also show its busy fraction"
     )
@@ -111,7 +119,7 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
 
 def run_monitor(arguments: argparse.Namespace) -> int:
     """Print samples of the device and the run, and log them."""
-    from myxtts.diagnostics.monitor import describe, open_csv_log, readings, why_no_gpu
+    from myxtts.diagnostics.monitor import open_csv_log, reading_line, readings, why_no_gpu
 
     reason = why_no_gpu()
     if reason:
@@ -120,7 +128,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
     is_live, width = sys.stdout.isatty(), 0
     try:
         for reading in readings(arguments.duration, arguments.interval, arguments.run):
-            line = describe(reading)
+            line = reading_line(reading)
             sys.stdout.write(f"\r{line:<{width}}" if is_live else f"{line}\n")
             sys.stdout.flush()
             width = max(width, len(line))
@@ -140,7 +148,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
 def configure_benchmark(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts benchmark`."""
     _add_trainer_arguments(parser)
-    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: 20)")
+    parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: %(default)s)")
     parser.add_argument("--only", choices=("loading", "steps"), help="only this half of the table")
 
 

@@ -78,7 +78,7 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         type=int,
         default=3,
-        help="how often every sentence is spoken, each time with another seed (default: 3)",
+        help="how often every sentence is spoken, each time with another seed (default: %(default)s)",
     )
     parser.add_argument(
         "--metrics",

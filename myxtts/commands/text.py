@@ -61,7 +61,7 @@ def _read_aloud(normalized: str, language: str) -> tuple[str, str]:
     if g2p.covers(language):
         return g2p.phonemize([normalized], language)[0], f"model {g2p.model_path(language).name}"
     if phonemes.is_installed():
-        return phonemes.phonemize([normalized], language)[0], "espeak-ng"
+        return phonemes.phonemize_with_espeak([normalized], language)[0], "espeak-ng"
     return "".join(FrontEnd("graphemes").symbols_of([normalized], language)[0]), "letters"
 
 
@@ -76,7 +76,9 @@ def configure_g2p(parser: argparse.ArgumentParser) -> None:
     train.add_argument("language", choices=("en", "fa"))
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
     train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
-    train.add_argument("--epochs", type=float, help="default: 12 (fa), 10 (en); 0 keeps the tagger of --init-from")
+    train.add_argument(
+        "--epochs", type=float, help="of the tagger; 0 keeps that of --init-from (default: as the bundled model)"
+    )
     train.add_argument(
         "--checkpoint-dir",
         type=Path,
@@ -106,7 +108,7 @@ def run_g2p(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     if not arguments.data.is_dir():
-        raise TextError(f"--data must be a folder with the sources. Got {arguments.data}.")
+        raise TextError(f"--data must be a folder with the sources. Received: {arguments.data}.")
     is_persian = arguments.language == "fa"
     if arguments.init_from and not is_persian:
         raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")

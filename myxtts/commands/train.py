@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.commands.config_flags import add_training_flags, add_vocoder_flags, config_of
+from myxtts.commands.config_flags import add_reset_flag, add_training_flags, add_vocoder_flags, config_of
 from myxtts.errors import ConfigError
 from myxtts.runtime.console import print_line
 
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 def configure_train(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts train`."""
     add_training_flags(parser)
-    parser.add_argument(
-        "--reset-training",
-        action="store_true",
-        help="start from scratch; an earlier run is moved to a subfolder of the checkpoint folder",
-    )
+    add_reset_flag(parser)
 
 
 def run_train(arguments: argparse.Namespace) -> int:
@@ -59,11 +55,7 @@ def run_train(arguments: argparse.Namespace) -> int:
 def configure_train_vocoder(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts train-vocoder`."""
     add_vocoder_flags(parser)
-    parser.add_argument(
-        "--reset-training",
-        action="store_true",
-        help="start from scratch; an earlier run is moved to a subfolder of the checkpoint folder",
-    )
+    add_reset_flag(parser)
 
 
 def run_train_vocoder(arguments: argparse.Namespace) -> int:
@@ -77,7 +69,7 @@ def run_train_vocoder(arguments: argparse.Namespace) -> int:
     make_writable("vocoder.checkpoint_dir", "--checkpoint-dir", config.vocoder.checkpoint_dir)
     start_tensorflow()
     from myxtts.training.display import Display
-    from myxtts.training.vocoder_task import train_vocoder
+    from myxtts.training.vocoder_trainer import train_vocoder
 
     display = Display()
     rate = measure_pesq if has_package("pesq") else None
@@ -92,7 +84,7 @@ def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
     from myxtts.config.config import DEFAULT_LANGUAGE
     from myxtts.corpus.manifest import read_manifest
     from myxtts.corpus.recipes import bundled_corpus
-    from myxtts.evaluation.evaluation_worker import WorkerEvaluation
+    from myxtts.evaluation.evaluation_worker import open_evaluation
     from myxtts.evaluation.sentence_sets import sentences_of
 
     data = config.data
@@ -108,7 +100,7 @@ def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
         ).utterances
         if utterance.speaker not in data.held_out_speakers
     ]
-    return WorkerEvaluation(sentences_of(held_out), config.training.evaluation_recognizer)
+    return open_evaluation(sentences_of(held_out), config.training.evaluation_recognizer)
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:

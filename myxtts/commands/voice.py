@@ -67,7 +67,7 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=int,
         metavar="N",
-        help="of a checkpoint: steps of its decoder by default (default: 10, or what it was distilled to)",
+        help="of a checkpoint: steps of its decoder (default: what it was distilled to, otherwise the usual number)",
     )
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")

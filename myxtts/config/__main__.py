@@ -5,8 +5,8 @@ The file is generated from `myxtts.config.config`; a test compares the two.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-import sys
 import textwrap
 
 import yaml
@@ -37,4 +37,8 @@ def render_config_yaml() -> str:
 
 
 if __name__ == "__main__":
-    write_atomically(sys.argv[1] if len(sys.argv) > 1 else DEFAULT_FILE, render_config_yaml())
+    parser = argparse.ArgumentParser(
+        prog="python -m myxtts.config", description="Write every setting with its default."
+    )
+    parser.add_argument("file", nargs="?", default=DEFAULT_FILE, help="default: %(default)s")
+    write_atomically(parser.parse_args().file, render_config_yaml())

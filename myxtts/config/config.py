@@ -77,7 +77,7 @@ class DataConfig:
     """Speakers whose clips are neither trained on nor validated on, by name or as corpus/name."""
     bandwidth_aware: bool | Literal["always"] = True
     """Losses above the true bandwidth of a recording are masked: true, where enough other recordings reach higher; always, also
-    where none does, for a run that starts from a voice which knows these bands (the default with init_from)."""
+    where none does, for a run that starts from a voice with these bands (the default with init_from)."""
     val_data: str | None = None
     """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
@@ -271,13 +271,13 @@ class TrainingConfig:
     evaluation_interval: PositiveInt = 5000
     """Steps between evaluations."""
     evaluation_recognizer: str | None = None
-    """Speech recognizer of the evaluation, as in `myxtts evaluate --recognizer`. Null: the default for the language."""
+    """Speech recognizer of the evaluation, as in `myxtts evaluate --recognizer`. Null: by the language."""
     tensorboard_log_dir: str | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` in checkpoint_dir."""
     init_from: str | None = None
-    """Start from the weights of this voice or checkpoint (`bundled`: the voice that comes with MyXTTS); speakers, symbols and
-    languages are mapped by name. Settings of mel, symbols, language and network that have their default follow it
-    (docs/training.md)."""
+    """Start from the weights of this voice or checkpoint (or the name of a bundled voice; `bundled`: the one for the language);
+    speakers, symbols and languages are mapped by name. Settings of mel, symbols, language and network that have their
+    default follow it (docs/training.md)."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -296,8 +296,7 @@ class VocoderConfig:
     max_steps: PositiveInt | None = None
     """Steps of the run. Null: 20000, or 1500 with init_from."""
     adversarial_start: NaturalInt | None = None
-    """Step after which discriminators join the spectral losses. Null: never; in the one run that tried them they gained nothing
-    (docs/vocoder.md)."""
+    """Step after which discriminators join the spectral losses. Null: never (docs/vocoder.md)."""
     batch_size: PositiveInt = 16
     """Crops per batch."""
     crop_frames: Annotated[int, Field(ge=16, le=512)] = 36

@@ -21,7 +21,7 @@ from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.cache.verify import VerifyReport, find_cache, verify_and_fix_cache
-from myxtts.config.config import DataConfig
+from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.errors import ConfigError, CorpusError
 from myxtts.runtime.progress import ProgressCallback, ignore_progress
 
@@ -71,7 +71,7 @@ class LJSpeechDataset:
         usable, _ = usable_clips(self.clip_table, self.config.max_text_length, self._max_mel_frames())
         return np.intersect1d(usable, subset_clips(self.clip_table, self.subset))
 
-    def plan(self, seed: int = 1234, full: bool = True) -> Plan:
+    def plan(self, seed: int = TrainingConfig.seed, full: bool = True) -> Plan:
         """The plan of the subset's batches; `full` False: a plan with one clip per row."""
         kind = plan_kind(self.config)
         if not full and kind == "packed":
@@ -96,7 +96,9 @@ class LJSpeechDataset:
             **plan_sizes(self.config),
         )
 
-    def create_tf_dataset(self, full: bool = False, epochs: int = 1, seed: int = 1234) -> tf.data.Dataset:
+    def create_tf_dataset(
+        self, full: bool = False, epochs: int = 1, seed: int = TrainingConfig.seed
+    ) -> tf.data.Dataset:
         """Batches `text, mel, text_lengths, mel_lengths`: int32 (B, T), float32 (B, M, n_mels), int32 (B,), int32 (B,).
 
         Args:

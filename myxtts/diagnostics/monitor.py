@@ -29,9 +29,9 @@ class MonitorReading:
     machine: MachineSample
     status: RunStatus | None
     is_running: bool
-    busy_share: float | None
+    busy_fraction: float | None
     """Fraction of the recent time in which a step ran, from the trainer's own clock; None without a run."""
-    wait_share: float | None
+    wait_fraction: float | None
     step_seconds: float | None
 
 
@@ -86,8 +86,8 @@ def reading_rows(reading: MonitorReading) -> list[list[str]]:
         f"{machine.process_rss_bytes / 2**20:.1f}",
         f"{machine.disk_read_bytes_per_second / 2**20:.2f}",
         *(["", ""] if status is None else [status.state if reading.is_running else "ended", str(status.step)]),
-        _percent(reading.busy_share),
-        _percent(reading.wait_share),
+        _percent(reading.busy_fraction),
+        _percent(reading.wait_fraction),
         "" if reading.step_seconds is None else f"{reading.step_seconds:.4f}",
         "" if status is None else str(status.retraces),
     ]
@@ -135,7 +135,7 @@ class CsvLog:
         self._file.close()
 
 
-def describe(reading: MonitorReading) -> str:
+def reading_line(reading: MonitorReading) -> str:
     """One line for a live view."""
     machine, parts = reading.machine, []
     for gpu in machine.gpus:
@@ -147,8 +147,8 @@ def describe(reading: MonitorReading) -> str:
     parts.append(f"CPU {machine.cpu_percent:.0f} %")
     if reading.status is not None:
         state = reading.status.state if reading.is_running else "ended"
-        busy = "-" if reading.busy_share is None else f"{100 * reading.busy_share:.0f} %"
-        wait = "-" if reading.wait_share is None else f"{100 * reading.wait_share:.1f} %"
+        busy = "-" if reading.busy_fraction is None else f"{100 * reading.busy_fraction:.0f} %"
+        wait = "-" if reading.wait_fraction is None else f"{100 * reading.wait_fraction:.1f} %"
         seconds = "" if reading.step_seconds is None else f", {reading.step_seconds:.3f} s a step"
         parts.append(f"run {state} at step {reading.status.step}: busy {busy}, waiting {wait}{seconds}")
     else:

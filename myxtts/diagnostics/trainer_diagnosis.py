@@ -35,7 +35,7 @@ class RetracingDiagnosis:
     plan: str
     shapes: tuple[str, ...]
     are_shapes_closed: bool
-    useful_share: float
+    useful_fraction: float
     compile_seconds: float
     trial: Trial
     why_compilations_are_unknown: str | None
@@ -65,15 +65,15 @@ class RetracingDiagnosis:
         compiled = "not counted" if since.compilations is None else str(since.compilations)
         lines = [
             f"Plan: {self.plan}, {len(self.shapes)} shapes ({', '.join(self.shapes[:3])}"
-            f"{' ...' if len(self.shapes) > 3 else ''}), {percent(self.useful_share)} useful frames",
+            f"{' ...' if len(self.shapes) > 3 else ''}), {percent(self.useful_fraction)} useful frames",
             self.trial.hardware_line,
             f"Batch shapes are closed: {'yes' if self.are_shapes_closed else 'no'}",
             f"Compiled before the first step in {self.compile_seconds:.1f} s",
             f"After the warm-up: {since.traces} traces, {compiled} XLA compilations, {since.signatures} new batch signatures",
             f"{self.trial.cold_steps} cold steps: "
             + ", ".join(f"{seconds:.2f}s" for seconds in self.trial.stages[: self.trial.cold_steps].sum(axis=1)),
-            f"Waiting for data {percent(summary.wait_share)}, host {percent(summary.host_share)}, "
-            f"device {percent(summary.device_share)}; spread of the steps {percent(summary.step_cv)}",
+            f"Waiting for data {percent(summary.wait_fraction)}, host {percent(summary.host_fraction)}, "
+            f"device {percent(summary.device_fraction)}; spread of the steps {percent(summary.step_cv)}",
         ]
         if self.why_compilations_are_unknown:
             lines.append(self.why_compilations_are_unknown)
@@ -99,7 +99,7 @@ def diagnose_retracing(
             plan=plan_kind(config.data),
             shapes=tuple(str(shape) for shape in plan.shapes),
             are_shapes_closed=plan.is_static,
-            useful_share=plan.useful_fraction(),
+            useful_fraction=plan.useful_fraction(),
             compile_seconds=trainer.timers.seconds("compile"),
             trial=trial,
             why_compilations_are_unknown=trainer.task.watch.why_compilations_are_unknown(),
@@ -147,10 +147,10 @@ class BottleneckDiagnosis:
                 f"{percent(self.stalls.fraction)} of the time, most of it {self._grows(self.stalls)}. "
                 "Fix: a deeper prefetch (data.prefetch_buffer_size), and nothing else on the machine."
             )
-        if summary.wait_share >= WAIT_FRACTION:
+        if summary.wait_fraction >= WAIT_FRACTION:
             slowest = max(self.stage_seconds, key=lambda stage: stage[1], default=("the loader", 0.0))[0]
             problems.append(
-                f"🔴 input-bound: {percent(summary.wait_share)} of the time waiting for data, slowest stage {slowest}. "
+                f"🔴 input-bound: {percent(summary.wait_fraction)} of the time waiting for data, slowest stage {slowest}. "
                 "Fix: preprocessing_mode: precompute, more data.num_workers, a deeper prefetch_buffer_size."
             )
         return problems
@@ -173,15 +173,15 @@ class BottleneckDiagnosis:
         summary = self.trial.summary
         problems = self.problems
         verdict = problems or [
-            f"✅ compute-bound: nothing to gain from the loader ({percent(summary.wait_share)} of the time waiting)"
+            f"✅ compute-bound: nothing to gain from the loader ({percent(summary.wait_fraction)} of the time waiting)"
         ]
         lines = [
             *verdict,
             "",
             self.trial.hardware_line,
             f"Real steps: {summary.steps} of {duration(summary.mean_seconds)} ± {duration(summary.std_seconds)}; waiting "
-            f"{percent(summary.wait_share)}, host {percent(summary.host_share)}, device {percent(summary.device_share)}; "
-            f"spread {percent(summary.step_cv)}",
+            f"{percent(summary.wait_fraction)}, host {percent(summary.host_fraction)}, device "
+            f"{percent(summary.device_fraction)}; spread {percent(summary.step_cv)}",
             f"Loader alone: {duration(self.loader_seconds)} per batch of {self.clips_per_batch:.1f} clips "
             f"({self.clips_per_batch / max(self.loader_seconds, 1e-9):,.0f} clips/s)",
             f"Step alone, data ready: {duration(self.step_seconds)}; the loader could feed "

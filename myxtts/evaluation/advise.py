@@ -7,6 +7,7 @@ What is measured is measured on every recording. The expectations are estimates 
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 
 from myxtts.audio.files import read_audio
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, is_clipped
+from myxtts.audio.mel import WIDEBAND_RATE, frames_at
 from myxtts.corpus.prompts import LANGUAGES, PAUSE, choose_prompts, pairs_of, prompts_of, sounds_of
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError, MyXTTSError, VoiceError
@@ -54,7 +56,10 @@ FINE_TUNING_STEPS = (400, 80.0, 2000)
 SCRATCH_MINUTES, SCRATCH_STEPS = 60.0, 6000
 """With less speech, start from a voice; the bundled voice of 0.1 was trained from nothing in 6,000 steps."""
 CLIPS_PER_STEP = 16
-"""As in the measured runs and in the command for fine-tuning (docs/training.md); `train` takes 32 without `--batch-size`."""
+"""As in the measured runs; the printed command has it as `--batch-size`."""
+FINE_TUNING_RATE = "5e-4"
+"""`--lr` of the measured run (docs/training.md)."""
+FRAMES_PER_SECOND = WIDEBAND_RATE / frames_at(WIDEBAND_RATE)[1]
 FLOP_PER_FRAME = 6 * 3.8e6
 """Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
 STEP_EFFICIENCY = 0.5
@@ -120,6 +125,8 @@ class Expectation:
     """Of training on this machine without an accelerator."""
     character_error_points: float
     """Above the recordings."""
+    flags: tuple[str, ...] = ()
+    """Of the `myxtts train` that the estimate is about."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ def _measure_recordings(
         bandwidth[one.id] = estimate_bandwidth(samples, rate)
         rates[rate] += 1
         clipped += [one.id] if is_clipped(samples) else []
-        progress("listening to recordings", done, len(utterances))
+        progress("measuring recordings", done, len(utterances))
     noisy = sorted((clip for clip in snr if snr[clip] < NOISY_SNR_DB), key=snr.__getitem__)
     narrow = sorted((clip for clip in bandwidth if bandwidth[clip] < NARROW_HZ), key=bandwidth.__getitem__)
     median_snr, median_band = (float(np.median(list(each.values()))) if each else 0.0 for each in (snr, bandwidth))
@@ -242,7 +249,9 @@ def cover(language: str, texts: Sequence[str], progress: ProgressCallback) -> Co
     pairs: set[str] = set()
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         part = [normalize_text(text, language) for text in texts[start : start + TEXTS_AT_ONCE]]
-        spoken = g2p.phonemize(part, language) if g2p.covers(language) else phonemes.phonemize(part, language)
+        spoken = (
+            g2p.phonemize(part, language) if g2p.covers(language) else phonemes.phonemize_with_espeak(part, language)
+        )
         for each in map(sounds_of, spoken):
             counts.update(sound for sound in each if sound != PAUSE)
             pairs |= pairs_of(each)
@@ -292,14 +301,16 @@ def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: Progre
 # --- expectations -------------------------------------------------------------------------------------------------------
 
 
-def expect(minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = 62.5) -> Expectation:
+def expect(
+    minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = FRAMES_PER_SECOND
+) -> Expectation:
     """What to expect of so many minutes of usable speech; an estimate.
 
     Args:
         minutes: without clipped recordings and texts that do not fit.
         mean_seconds: of a recording.
         gigaflops: of this machine (`measure_gigaflops`).
-        frames_per_second: of the mels; 62.5 at 24 kHz.
+        frames_per_second: of the mels.
     """
     fewest, per_minute, most = FINE_TUNING_STEPS
     points = expected_error_points(minutes)
@@ -308,13 +319,15 @@ def expect(minutes: float, mean_seconds: float, gigaflops: float, frames_per_sec
         return Expectation(advice, "clone", 0, 0.0, points)
     if minutes < SCRATCH_MINUTES:
         start, steps = "fine-tuning", round(min(most, max(fewest, per_minute * minutes)))
-        advice = "Start from a bundled voice: --init-from base (or bundled)."
+        advice = "Start from the bundled voice that fits the language (--init-from bundled)."
+        flags = ("--init-from", "bundled", "--lr", FINE_TUNING_RATE)
     else:
         start, steps = "from scratch", SCRATCH_STEPS
-        advice = "Enough to train from scratch; starting from a bundled voice (--init-from base) is faster."
-    return Expectation(
-        advice, start, steps, training_minutes(steps, mean_seconds, gigaflops, frames_per_second), points
-    )
+        advice = "Enough to train from scratch; starting from a bundled voice (--init-from bundled) is faster."
+        flags = ()
+    flags += ("--max-steps", str(steps), "--batch-size", str(CLIPS_PER_STEP))
+    estimated = training_minutes(steps, mean_seconds, gigaflops, frames_per_second)
+    return Expectation(advice, start, steps, estimated, points, flags)
 
 
 def expected_error_points(minutes: float) -> float:
@@ -373,7 +386,7 @@ def advice_lines(advice: Advice) -> list[str]:
         lines.append(f"  … and {len(advice.misfits) - SHOWN_CLIPS} more (--json lists all)")
     lines += [f"not measured: {note}" for note in advice.notes]
     if advice.expectation is not None:
-        lines += _expectation_lines(advice.expectation)
+        lines += _expectation_lines(advice, advice.expectation)
     for each in advice.coverage:
         if each.next_sentences:
             lines += [f"record next ({each.language}):", *(f"  {text}" for text in each.next_sentences)]
@@ -391,7 +404,7 @@ def _coverage_lines(coverage: Coverage) -> list[str]:
     return [f"{label}: {missing}{rare}; {pairs}{lacking}"]
 
 
-def _expectation_lines(expectation: Expectation) -> list[str]:
+def _expectation_lines(advice: Advice, expectation: Expectation) -> list[str]:
     lines = [f"advice: {expectation.advice}"]
     if expectation.steps:
         hours = expectation.minutes / 60
@@ -400,6 +413,9 @@ def _expectation_lines(expectation: Expectation) -> list[str]:
             f"estimate: {expectation.start}, {expectation.steps:,} steps, about {shown} on this machine without a GPU; character "
             f"error about {expectation.character_error_points:.0f} points above the recordings (docs/corpora.md says how)"
         )
+        language = ["--language", next(iter(advice.languages))] if len(advice.languages) == 1 else []
+        command = ["myxtts", "train", "--train-data", advice.folder, *language, *expectation.flags]
+        lines.append(f"command: {shlex.join([*command, '--checkpoint-dir', 'runs/my-voice'])}")
     return lines
 
 

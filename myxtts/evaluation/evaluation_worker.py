@@ -1,6 +1,6 @@
 """A worker process that measures voices while a training runs (`myxtts.runtime.workers`): a voice folder in, its metrics out.
 
-It has the lowest priority and one thread, and judges the recordings only once. `WorkerEvaluation` is the other side.
+It has the lowest priority and one thread, and judges the recordings only once. `open_evaluation` is the other side.
 """
 
 from __future__ import annotations
@@ -25,19 +25,28 @@ MODULE = "myxtts.evaluation.evaluation_worker"
 METRICS = ("cer", "wer", "failed")
 
 
-class WorkerEvaluation:
-    """A function from a voice folder to its metrics, measured in a process of its own: `with WorkerEvaluation(…) as evaluate`."""
+def open_evaluation(sentences: Sequence[Sentence], recognizer: str | None) -> WorkerEvaluation:
+    """Prepare to measure voices: `with open_evaluation(…) as evaluate`.
 
-    def __init__(self, sentences: Sequence[Sentence], recognizer: str | None):
-        """`recognizer` as in `open_recognizer`; a missing package or a language that it lacks is an error now."""
-        if not sentences:
-            raise EvaluationError(
-                "No clip is held out to evaluate on. Raise data.validation_share, or give --val-data."
-            )
-        check_packages(METRICS)
-        open_recognizer(recognizer, {each.language for each in sentences})
-        items = [asdict(each) | {"recording": _text(each.recording)} for each in sentences]
-        self._pool = WorkerPool({"sentences": items, "recognizer": recognizer}, 1, module=MODULE, crash_result={})
+    Args:
+        sentences: to speak and recognize.
+        recognizer: as in `open_recognizer`; a missing package or a language that it lacks is an error now.
+    """
+    if not sentences:
+        raise EvaluationError("No clip is held out to evaluate on. Raise data.validation_share, or give --val-data.")
+    check_packages(METRICS)
+    open_recognizer(recognizer, {each.language for each in sentences})
+    items = [asdict(each) | {"recording": _text(each.recording)} for each in sentences]
+    return WorkerEvaluation(
+        WorkerPool({"sentences": items, "recognizer": recognizer}, 1, module=MODULE, crash_result={})
+    )
+
+
+class WorkerEvaluation:
+    """A function from a voice folder to its metrics, measured in a process of its own. Made by `open_evaluation`."""
+
+    def __init__(self, pool: WorkerPool):
+        self._pool = pool
 
     def __enter__(self) -> Self:
         return self

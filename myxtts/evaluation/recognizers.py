@@ -88,7 +88,7 @@ def open_recognizer(name: str | None, languages: Collection[str]) -> Recognizer:
     ]
     if foreign:
         raise EvaluationError(
-            f"The recognizer {name} knows only: {', '.join(sorted(recognizer.languages or ()))}. Received sentences in: "
+            f"The recognizer {name} supports only: {', '.join(sorted(recognizer.languages or ()))}. Received sentences in: "
             f"{', '.join(foreign)}. {OTHER_LANGUAGES}"
         )
     return recognizer

@@ -64,7 +64,7 @@ def summary_rows(evaluation: Evaluation) -> list[tuple[str, ...]]:
 
 def terminal_table(evaluation: Evaluation) -> Table:
     """The metrics with their intervals, for rich."""
-    table = Table(caption=describe(evaluation), caption_justify="left")
+    table = Table(caption=describe_evaluation(evaluation), caption_justify="left")
     table.add_column("")
     for title in SOURCE_TITLES:
         table.add_column(title, justify="right")
@@ -73,7 +73,7 @@ def terminal_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def describe(evaluation: Evaluation) -> str:
+def describe_evaluation(evaluation: Evaluation) -> str:
     """What the metrics are based on: sentences, seeds, the recognizer and its error on the recordings."""
     parts = [f"{len(evaluation.sentences)} sentences"]
     if any(evaluation.synthesized):
@@ -221,7 +221,7 @@ def render_page(evaluation: Evaluation, title: str) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
         f"<h1>{html.escape(title)}</h1>\n<table><tr>{head}</tr>{rows}</table>\n"
-        f"<p>{html.escape(describe(evaluation))}</p>\n{sections}\n</body></html>\n"
+        f"<p>{html.escape(describe_evaluation(evaluation))}</p>\n{sections}\n</body></html>\n"
     )
 
 

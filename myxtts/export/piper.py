@@ -17,7 +17,7 @@ from myxtts.export.whole_voice import FLOAT, INT64, Shapes, WholeVoice, add_voic
 from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text.cleanup import base_language
 from myxtts.text.g2p import espeak_symbols
-from myxtts.text.phonemes import is_installed, resolve_language
+from myxtts.text.phonemes import espeak_language, is_installed
 from myxtts.text.tokenizer import BLANK_SYMBOL, PADDING_SYMBOL
 
 START, END, PAD = "^", "$", "_"
@@ -158,5 +158,5 @@ def espeak_voice(voice: WholeVoice) -> str:
     if not voice.speaks_phonemes:
         return voice.language
     if is_installed():
-        return resolve_language(voice.language)
+        return espeak_language(voice.language)
     return "en-us" if voice.language == "en" else voice.language

@@ -7,6 +7,7 @@ tenth of its channels. Each returns its score map and the features of its layers
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -44,11 +45,7 @@ class SpectrumDiscriminator(keras.Model):
         self.score = keras.layers.Conv2D(1, (3, 3), name="score", padding="same")
 
     def build(self, input_shape=None):
-        shape = (None, None, self.n_fft // 2, 1)
-        for layer in self.convolutions:
-            layer.build(shape)
-            shape = layer.compute_output_shape(shape)
-        self.score.build(shape)
+        build_in_turn([*self.convolutions, self.score], (None, None, self.n_fft // 2, 1))
         self.built = True
 
     def call(self, samples: Any) -> tuple[Any, list[Any]]:
@@ -75,17 +72,20 @@ class PeriodDiscriminator(keras.Model):
         self.score = keras.layers.Conv2D(1, (3, 1), name="score", padding="same")
 
     def build(self, input_shape=None):
-        shape = (None, None, self.period, 1)
-        for layer in self.convolutions:
-            layer.build(shape)
-            shape = layer.compute_output_shape(shape)
-        self.score.build(shape)
+        build_in_turn([*self.convolutions, self.score], (None, None, self.period, 1))
         self.built = True
 
     def call(self, samples: Any) -> tuple[Any, list[Any]]:
         rows = samples.shape[1] // self.period
         folded = tf.reshape(samples[:, : rows * self.period], (-1, rows, self.period, 1))
         return score_and_features(folded, self.convolutions, self.score)
+
+
+def build_in_turn(layers: Iterable[keras.layers.Layer], shape: tuple[int | None, ...]) -> None:
+    """Build each layer for the output of the layer before; `shape` is the input of the first."""
+    for layer in layers:
+        layer.build(shape)
+        shape = layer.compute_output_shape(shape)
 
 
 def score_and_features(values: Any, layers, score) -> tuple[Any, list[Any]]:

@@ -54,8 +54,15 @@ class LineProgress:
         """Print another line."""
         self._write_line(line)
 
-    def __call__(self, stage: str, done: int, total: int | None, note: str = "") -> None:
-        """Report that `done` of `total` (None: unknown) are done; `note` is added to the line, e.g. the loss."""
+    def __call__(
+        self, stage: str, done: int, total: int | None, note: str = "", most_seconds_left: float | None = None
+    ) -> None:
+        """Report that `done` of `total` (None: unknown) are done.
+
+        Args:
+            note: added to the line, e.g. the loss.
+            most_seconds_left: a limit of the work in time, at which it ends even if not all is done.
+        """
         now = self._clock()
         if stage not in self._stages or done < self._stages[stage].done:
             self._stages[stage] = _StageState(done, now, done)
@@ -65,7 +72,8 @@ class LineProgress:
         if not (is_end and state.has_open_line) and now - self._written_at < self._every_seconds:
             return
         self._written_at, state.has_open_line = now, not is_end
-        self._write_line(progress_line(stage, done, total, state.first_done, now - state.started_at, note))
+        elapsed_seconds = now - state.started_at
+        self._write_line(progress_line(stage, done, total, state.first_done, elapsed_seconds, note, most_seconds_left))
 
 
 class BarProgress:
@@ -114,7 +122,15 @@ def open_progress(console: Console | None = None) -> Iterator[BarProgress | Line
         yield BarProgress(bar)
 
 
-def progress_line(stage: str, done: int, total: int | None, first_done: int, elapsed_seconds: float, note: str) -> str:
+def progress_line(
+    stage: str,
+    done: int,
+    total: int | None,
+    first_done: int,
+    elapsed_seconds: float,
+    note: str,
+    most_seconds_left: float | None = None,
+) -> str:
     """`preparing clips: 1,200 of 13,100 (9 %), 4 min 10 s left, …`.
 
     `first_done` were done when the stage began: a resumed run does not count them into its speed.
@@ -126,10 +142,16 @@ def progress_line(stage: str, done: int, total: int | None, first_done: int, ela
         if done == total:
             parts.append(f"took {duration(elapsed_seconds)}")
         else:
-            parts.append(f"{duration((total - done) * elapsed_seconds / (done - first_done))} left")
+            seconds_left = (total - done) * elapsed_seconds / (done - first_done)
+            parts.append(f"{duration(earlier(seconds_left, most_seconds_left))} left")
     if note:
         parts.append(note)
     return f"{stage}: {', '.join(parts)}"
+
+
+def earlier(seconds: float, most_seconds: float | None) -> float:
+    """Time to the end of work that also has a limit in time (None: it has none)."""
+    return seconds if most_seconds is None else max(0.0, min(seconds, most_seconds))
 
 
 def duration(seconds: float) -> str:

@@ -39,10 +39,10 @@ class StepSummary:
     median_seconds: float
     step_cv: float
     """1.4826 x median absolute deviation / median: the spread of ordinary steps, without stalls."""
-    wait_share: float
+    wait_fraction: float
     """Fraction of the time spent in `Stage.WAIT`; the next two: in `Stage.HOST` and `Stage.DEVICE`."""
-    host_share: float
-    device_share: float
+    host_fraction: float
+    device_fraction: float
 
     @property
     def std_over_mean(self) -> float:
@@ -70,9 +70,9 @@ def summarize(stages: np.ndarray) -> StepSummary:
         std_seconds=float(seconds.std()),
         median_seconds=float(np.median(seconds)),
         step_cv=robust_spread(seconds),
-        wait_share=float(fractions[Stage.WAIT]),
-        host_share=float(fractions[Stage.HOST]),
-        device_share=float(fractions[Stage.DEVICE]),
+        wait_fraction=float(fractions[Stage.WAIT]),
+        host_fraction=float(fractions[Stage.HOST]),
+        device_fraction=float(fractions[Stage.DEVICE]),
     )
 
 
@@ -167,9 +167,9 @@ class StepClock:
             std_seconds=max(self._squares / self._steps - mean * mean, 0.0) ** 0.5,
             median_seconds=recent.median_seconds,
             step_cv=recent.step_cv,
-            wait_share=self._totals[Stage.WAIT] / total,
-            host_share=self._totals[Stage.HOST] / total,
-            device_share=self._totals[Stage.DEVICE] / total,
+            wait_fraction=self._totals[Stage.WAIT] / total,
+            host_fraction=self._totals[Stage.HOST] / total,
+            device_fraction=self._totals[Stage.DEVICE] / total,
         )
 
 

@@ -18,14 +18,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
+from myxtts.serving.api_errors import ERROR_RESPONSES, LOG, add_error_handlers
 from myxtts.serving.docs_page import PAGE_POLICY, docs_page
-from myxtts.serving.engine import SpeechEngine
-from myxtts.serving.errors import ERROR_RESPONSES, LOG, add_error_handlers
 from myxtts.serving.guard import Guard
 from myxtts.serving.piper_api import piper_routes
 from myxtts.serving.settings import Settings
 from myxtts.serving.speakers_api import speaker_routes
 from myxtts.serving.speech_api import speech_routes
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.voices import VoicePool
 from myxtts.serving.wyoming import run_wyoming
 
@@ -103,7 +103,7 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
 async def _warm_up(engine: SpeechEngine) -> None:
     try:
         await engine.warm_up()
-    except MyXTTSError as error:  # other voices may speak, so the server goes on
+    except MyXTTSError as error:  # other voices may speak, so the server continues
         engine.warm_up_error = str(error)
         LOG.error("A voice could not be warmed up: %s", error)
 

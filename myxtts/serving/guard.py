@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from myxtts.serving.errors import error_response
+from myxtts.serving.api_errors import error_response
 from myxtts.serving.settings import Settings
 
 PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices")

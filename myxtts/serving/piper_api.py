@@ -11,10 +11,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from myxtts.audio.files import samples_to_pcm
+from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import wav_header
-from myxtts.serving.engine import SpeechEngine, Spoken
-from myxtts.serving.errors import ApiError
 from myxtts.serving.speech_api import SYNTHETIC_HEADERS
+from myxtts.serving.turns import SpeechEngine, Spoken
 from myxtts.serving.voices import guess_language
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.speaker import Speaker

@@ -9,8 +9,8 @@ from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel
 
 from myxtts.errors import VoiceError
-from myxtts.serving.engine import SpeechEngine
-from myxtts.serving.errors import ApiError
+from myxtts.serving.api_errors import ApiError
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.speaker import READ_SECONDS, Speaker
 from myxtts.synthesis.voice import Audio, Voice
@@ -40,7 +40,7 @@ def speaker_routes(engine: SpeechEngine) -> APIRouter:
         voice: Annotated[
             str | None, Form(max_length=200, description="Default: the first voice that can clone.")
         ] = None,
-        keep_recording: Annotated[bool, Form(description="Store the first recording, too.")] = False,
+        keep_recording: Annotated[bool, Form(description="Also store the first recording.")] = False,
     ) -> SpeakerAnswer:
         """Clone the speaker of a recording."""
         cloning_voice = _cloning_voice(engine, voice)

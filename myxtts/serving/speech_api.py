@@ -14,9 +14,9 @@ from starlette.types import Receive, Scope, Send
 
 from myxtts import __version__
 from myxtts.errors import AudioError, VoiceError
+from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import FORMATS, Encoder, is_available
-from myxtts.serving.engine import Speech, SpeechEngine, Spoken
-from myxtts.serving.errors import ApiError
+from myxtts.serving.turns import Speech, SpeechEngine, Spoken
 from myxtts.serving.voices import guess_language
 from myxtts.synthesis.options import SpeechOptions, check_language
 from myxtts.synthesis.timings import Timeline

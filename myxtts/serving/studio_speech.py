@@ -14,9 +14,9 @@ from fastapi.responses import Response
 from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError
 from myxtts.serving.encoders import wav_header
-from myxtts.serving.engine import Spoken
 from myxtts.serving.speech_api import SpeechResponse
 from myxtts.serving.studio_voices import CLONE_PREFIX, PAUSES, LexiconBody, NameBody, SpeakBody, StudioVoices
+from myxtts.serving.turns import Spoken
 from myxtts.synthesis.timings import Timed, Timeline
 from myxtts.synthesis.voice import Audio
 

@@ -44,14 +44,14 @@ EXIT_REFUSED = 2
 READABLE = "wav, flac, mp3 or ogg"
 
 
-class Recording(NamedTuple):
+class DecodedAudio(NamedTuple):
     """float32 samples (samples,) of one channel, and their rate in Hz."""
 
     samples: np.ndarray
     sample_rate: int
 
 
-async def decode_upload(upload: UploadFile, seconds: float) -> Recording:
+async def decode_upload(upload: UploadFile, seconds: float) -> DecodedAudio:
     """The beginning of an uploaded recording, at most `seconds`."""
     await asyncio.to_thread(_roll_over, upload)
     process = await asyncio.create_subprocess_exec(
@@ -76,7 +76,7 @@ async def decode_upload(upload: UploadFile, seconds: float) -> Recording:
     if process.returncode or len(content) < len(header):
         raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
     samples = np.frombuffer(content, "<i2", offset=len(header)) * np.float32(1 / 32768)
-    return Recording(samples, int.from_bytes(content[24:28], "little"))
+    return DecodedAudio(samples, int.from_bytes(content[24:28], "little"))
 
 
 def _roll_over(upload: UploadFile) -> None:
@@ -87,7 +87,7 @@ def _roll_over(upload: UploadFile) -> None:
     upload.file.seek(0)
 
 
-def decode(recording: BinaryIO, seconds: float) -> Recording:
+def decode(recording: BinaryIO, seconds: float) -> DecodedAudio:
     """The beginning of a recording, in this process."""
     try:
         with soundfile.SoundFile(recording) as sound:
@@ -105,24 +105,24 @@ def decode(recording: BinaryIO, seconds: float) -> Recording:
         audio = _decode_with_ffmpeg(recording, seconds)
     samples = np.nan_to_num(audio.samples, posinf=1.0, neginf=-1.0)
     rate = min(audio.sample_rate, KEPT_RATE)
-    return Recording(resample(samples, audio.sample_rate, rate), rate)
+    return DecodedAudio(resample(samples, audio.sample_rate, rate), rate)
 
 
-def _read_sound(sound: soundfile.SoundFile, seconds: float) -> Recording:
+def _read_sound(sound: soundfile.SoundFile, seconds: float) -> DecodedAudio:
     _check_rate(sound.samplerate)
     wanted = round(seconds * sound.samplerate)
     if sound.frames < UNKNOWN_FRAMES:  # at once: soundfile seeks after each part, and a seek in MP3 is not exact
-        return Recording(
+        return DecodedAudio(
             sound.read(min(wanted, sound.frames), "float32", always_2d=True).mean(axis=1), sound.samplerate
         )
     parts: list[np.ndarray] = []
     with suppress(soundfile.LibsndfileError):  # the last part, which is not full
         while len(parts) * READ_FRAMES < wanted:
             parts.append(sound.read(READ_FRAMES, "float32", always_2d=True).mean(axis=1))
-    return Recording(np.concatenate([*parts, np.zeros(0, np.float32)])[:wanted], sound.samplerate)
+    return DecodedAudio(np.concatenate([*parts, np.zeros(0, np.float32)])[:wanted], sound.samplerate)
 
 
-def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> Recording:
+def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> DecodedAudio:
     import av
     from av.audio.stream import AudioStream
     from av.error import FFmpegError
@@ -154,7 +154,7 @@ def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> Recording:
             raise AudioError(
                 "The recording cannot be decoded. Expected wav, flac, mp3, ogg, webm or m4a.", "not audio"
             ) from None
-    return Recording(np.concatenate(parts) if parts else np.zeros(0, np.float32), rate)
+    return DecodedAudio(np.concatenate(parts) if parts else np.zeros(0, np.float32), rate)
 
 
 def _check_rate(sample_rate: int) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 
 from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError, TextError
-from myxtts.serving.engine import SpeechEngine
-from myxtts.serving.errors import LOG
+from myxtts.serving.api_errors import LOG
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.voices import Chosen, guess_language
 from myxtts.serving.wyoming_protocol import (
     LONGEST_LINE,
     Event,
     ProtocolError,
     announced,
-    describe,
     read_event,
+    service_info,
     write_event,
 )
 from myxtts.synthesis.options import SpeechOptions
@@ -128,7 +128,7 @@ class _Connection:
 
     async def _answer(self, event: Event) -> None:
         if event.type == "describe":
-            await self.send("info", describe(self._engine))
+            await self.send("info", service_info(self._engine))
         elif event.type == "ping":
             await self.send("pong", {"text": event.data.get("text")})
         elif event.type == "synthesize" and self._stream is None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from myxtts import __version__
-from myxtts.serving.engine import SpeechEngine
+from myxtts.serving.turns import SpeechEngine
 
 SERVICE_NAME = "myxtts"
 LONGEST_LINE = 1 << 16
@@ -84,7 +84,7 @@ def write_event(kind: str, data: dict[str, Any] | None = None, payload: bytes = 
     return json.dumps(header).encode() + b"\n" + content + payload
 
 
-def describe(engine: SpeechEngine) -> dict[str, Any]:
+def service_info(engine: SpeechEngine) -> dict[str, Any]:
     """The data of an `info` event."""
     voices = []
     for name, voice in engine.voices.loaded.items():

@@ -77,12 +77,7 @@ def _read(path: Path, mel: MelSpec, sha256: str | None = None) -> tuple[ModelPro
     model = read_model(path, *VOCODER_TENSORS, sha256)
     spec = vocoder_spec(model, path)
     if spec.mel != mel:
-        received, expected = spec.mel.to_dict(), mel.to_dict()
-        differences = "; ".join(
-            f"{name} {received[name]}, the voice has {expected[name]}"
-            for name in expected
-            if received[name] != expected[name]
-        )
+        differences = spec.mel.compared_with(mel, "the voice has")
         raise VoiceError(
             f"The vocoder {path} was trained on other mels: {differences}. Use a voice and a vocoder of the same family."
         )

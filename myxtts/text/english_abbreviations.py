@@ -66,7 +66,7 @@ _NEVER_LAST = frozenset(
     "mr. mrs. ms. dr. prof. vs. e.g. i.e. approx. a.k.a. viz. cf. tel. ext. apt. vol. fig. incl. excl. asst.".split()
 )
 """Abbreviations whose dot never ends a sentence."""
-_STARTERS = (
+_FIRST_WORDS = (
     "The|This|That|These|It|He|She|They|We|You|I|A|An|In|On|At|But|And|So|If|When|There|Then|However|What|How|Why|Who"
 )
 _NUMBERED = (
@@ -263,7 +263,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "initialism",
-        rf"(?<![\w.])((?:[A-Za-z]\.){{2,}})(?!\w)(?=( ?\"?$| (?:{_STARTERS})\b)?)",
+        rf"(?<![\w.])((?:[A-Za-z]\.){{2,}})(?!\w)(?=( ?\"?$| (?:{_FIRST_WORDS})\b)?)",
         _read_initialism,
         {"The U.S. Army is in the U.S.A.": "The U.S Army is in the U.S.A."},
         ".",

@@ -3,6 +3,8 @@
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
+from myxtts.text.rules import LONGEST_NUMBER
+
 _SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
@@ -13,8 +15,6 @@ _IRREGULAR_ORDINALS = {
     "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth",
     "twelve": "twelfth",
 }  # fmt: skip
-LONGEST_NUMBER = 15
-"""Digits; longer strings are read digit by digit."""
 
 
 def cardinal(number: int) -> str:

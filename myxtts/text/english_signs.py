@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.rules import DIGITS, Rule, rule
+from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, rule
 from myxtts.text.shared_rules import (
     FROM_SUPERSCRIPT,
     SUPERSCRIPTS,
@@ -177,7 +177,7 @@ def _read_aircraft(match: re.Match[str]) -> str:
 CODE_RULES: tuple[Rule, ...] = (
     rule(
         "very long number",
-        rf"\d{{{say.LONGEST_NUMBER + 1},}}",
+        rf"\d{{{LONGEST_NUMBER + 1},}}",
         lambda match: f" {say.digits(match[0])} ",
         {"1234567890123456": "one two three four five six seven eight nine zero one two three four five six"},
         DIGITS,

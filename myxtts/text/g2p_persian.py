@@ -16,8 +16,8 @@ from myxtts.text.persian_letters import (
     KASRA,
     MARKS,
     PAUSE,
+    PERSIAN_VOWELS,
     TANVIN,
-    VOWELS,
     Line,
     Word,
     add_ezafe,
@@ -169,7 +169,7 @@ def _stressed(letters: str, phonemes: str, has_ezafe: bool) -> str:
     """Stress on the last syllable before ezafe and clitics, or on the prefix of a verb; none on particles."""
     if letters in _UNSTRESSED:
         return phonemes
-    places = [place for place, phoneme in enumerate(phonemes) if phoneme in VOWELS]
+    places = [place for place, phoneme in enumerate(phonemes) if phoneme in PERSIAN_VOWELS]
     if not places:
         return phonemes
     if _VERB_PREFIX.match(letters):

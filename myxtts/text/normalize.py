@@ -28,7 +28,7 @@ from myxtts.text import (
 )
 from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.persian_letters import ZWNJ, unify_letters
-from myxtts.text.rules import Rule, apply_rules
+from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules
 
 NORMALIZER_VERSION = 6
 """Increase it whenever the result for any text changes; caches made with another version are stale."""
@@ -75,8 +75,6 @@ _PERSIAN_SIGNS = str.maketrans(
 _ZWNJ_RUN = re.compile(f"{ZWNJ}{{2,}}")
 
 _NUMBER = re.compile(r"(?<![\d.,])\d+(?:[.,]\d+)*")
-_LONGEST_NUMBER = 15
-"""Digits; longer strings are read digit by digit."""
 _POINT_LANGUAGES = frozenset("en zh cmn yue ja ko th he hi bn te kn ms am".split())
 """Where 3.5 is a decimal number and 1,000 a thousand; elsewhere it is the other way round."""
 _PERCENT = {
@@ -128,11 +126,6 @@ def _tidied(text: str, language: str) -> str:
     return _SPACE_BEFORE_MARK[language].sub("", _SPACES.sub(" ", text)).strip()
 
 
-def reads_numbers(language: str) -> bool:
-    """Whether numbers of a language become words here; if not, they are left as digits."""
-    return base_language(language) in ("en", "fa") or _converter_of(language) is not None
-
-
 @functools.cache
 def _converter_of(language: str) -> str | None:
     from num2words import CONVERTER_CLASSES  # not at the top: English and Persian never need it
@@ -164,7 +157,7 @@ def _words(written: str, converter: str, is_point: bool) -> str:
     if re.fullmatch(rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+(?:{re.escape(decimal)}\d+)?", digits):
         digits = digits.replace(thousands, "")
     digits = digits.replace(decimal, ".") if digits.count(decimal) == 1 and thousands not in digits else digits
-    if re.fullmatch(r"\d+(?:\.\d+)?", digits) and len(digits) <= _LONGEST_NUMBER and not re.match(r"0\d", digits):
+    if re.fullmatch(r"\d+(?:\.\d+)?", digits) and len(digits) <= LONGEST_NUMBER and not re.match(r"0\d", digits):
         spoken = _cached_words(digits, converter)
         if spoken is not None:
             return spoken

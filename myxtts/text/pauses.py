@@ -107,7 +107,7 @@ class Segmenter:
     def spell(self, text: str, speak: Callable[[str], str]) -> str:
         """The symbols of a text: `speak(span)` for every span, a pause symbol after it, one space between words.
 
-        Foreign characters stay in the result as they are, so that whoever looks symbols up can count them.
+        Foreign characters stay in the result as they are, so that the caller, who looks symbols up, can count them.
         """
         spelled: list[str] = []
         pause, is_speaking = "", False

@@ -25,7 +25,7 @@ KASRA, HAMZA, TANVIN = MARKS.index("\u0650"), MARKS.index("\u0654"), MARKS.index
 
 AFFRICATES = {"ʧ": "tʃ", "ʤ": "dʒ"}
 """One symbol per phoneme inside the model, two in the inventory."""
-VOWELS = "æɑeoiu"
+PERSIAN_VOWELS = "æɑeoiu"
 WORD_PATTERN = rf"[{LETTERS}{MARKS}{ZWNJ}]+"
 _WORD = re.compile(WORD_PATTERN)
 
@@ -100,4 +100,4 @@ def read_line(text: str) -> Line:
 
 def add_ezafe(phonemes: str) -> str:
     """A word's phonemes with the ezafe: -e after a consonant, -je after a vowel."""
-    return phonemes + ("je" if phonemes[-1:] in VOWELS else "e")
+    return phonemes + ("je" if phonemes[-1:] in PERSIAN_VOWELS else "e")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from myxtts.text.persian_numbers import LONGEST_NUMBER, ZWNJ, digits_in_words, group_in_words
-from myxtts.text.rules import DIGITS, Rule, rule
+from myxtts.text.persian_numbers import ZWNJ, digits_in_words, group_in_words
+from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, rule
 from myxtts.text.shared_rules import (
     FROM_SUPERSCRIPT,
     SUPERSCRIPTS,

@@ -165,9 +165,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
-def phonemize(texts: Sequence[str], language: str, lexicon: Lexicon | None = None) -> list[str]:
+def phonemize_with_espeak(texts: Sequence[str], language: str, lexicon: Lexicon | None = None) -> list[str]:
     """IPA of each normalized text, one string per text, with stress, spaces between words and pause symbols."""
-    engine = _engine_of(resolve_language(language))
+    engine = _engine_of(espeak_language(language))
     with engine.lock:
         return [engine.phonemize(text, lexicon) for text in texts]
 
@@ -200,7 +200,7 @@ def espeak_version() -> str:
 
 
 @functools.cache
-def resolve_language(language: str) -> str:
+def espeak_language(language: str) -> str:
     """espeak-ng's code of a language: `en` → `en-us`, `fa_IR` → `fa`; a region that it lacks gives the plain language."""
     languages = {code.lower(): code for code in available_languages()}
     code = language.strip().lower().replace("_", "-")

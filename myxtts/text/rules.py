@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 Replacement = str | Callable[[re.Match[str]], str]
 DIGITS = "0123456789"
+LONGEST_NUMBER = 15
+"""Digits; longer strings are read digit by digit, in every language."""
 
 
 @dataclass(frozen=True)

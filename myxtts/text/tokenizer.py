@@ -139,7 +139,7 @@ class FrontEnd:
             if self.phonemizer == "myxtts" and g2p.covers(language):
                 spelled = g2p.phonemize(normalized, language, self.lexicon, self.g2p_files)
             else:
-                spelled = phonemes.phonemize(normalized, language, self.lexicon)
+                spelled = phonemes.phonemize_with_espeak(normalized, language, self.lexicon)
             return [list(each) for each in spelled]
         segmenter = _grapheme_segmenter(language)
         speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes

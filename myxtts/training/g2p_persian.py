@@ -18,7 +18,7 @@ from myxtts.text.g2p import reviewed_readings
 from myxtts.text.g2p_files import G2PModel
 from myxtts.text.g2p_persian import mark_array, words_and_pauses
 from myxtts.text.letter_tagger import LetterTagger
-from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, VOWELS, Line, read_line
+from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, PERSIAN_VOWELS, Line, read_line
 from myxtts.training.g2p_context_models import HomographExample, train_ezafe, train_homographs, with_likely_ezafe
 from myxtts.training.g2p_persian_labels import (
     Example,
@@ -305,7 +305,7 @@ def _labeled(example: Example, tag_of: Mapping[str, int]) -> Labeled:
 
 def _mark_of(tag: str) -> int:
     """The diacritic that writes a chunk's short vowel, or -1."""
-    return "æeo".find(tag[-1]) if len(tag) > 1 and tag[0] not in VOWELS else -1
+    return "æeo".find(tag[-1]) if len(tag) > 1 and tag[0] not in PERSIAN_VOWELS else -1
 
 
 def _with_random_marks(example: Labeled, mark_of: np.ndarray, generator: np.random.Generator) -> Labeled:

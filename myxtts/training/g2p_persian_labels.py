@@ -16,7 +16,7 @@ from myxtts.text import phonemes as espeak
 from myxtts.text.context_models import Reading
 from myxtts.text.g2p import from_espeak
 from myxtts.text.normalize import normalize_text
-from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, VOWELS, Line, Word, read_line
+from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, PERSIAN_VOWELS, Line, Word, read_line
 from myxtts.text.persian_numbers import ZWNJ
 from myxtts.training.g2p_alignment import Aligner
 from myxtts.training.g2p_persian_sources import GoldSentence
@@ -111,9 +111,9 @@ def _canonical(letters: str, chunks: Sequence[str], has_ezafe: bool) -> list[str
         if (
             len(chunk) > 1
             and chunk[0] in _SHORT_VOWELS
-            and chunk[1] not in VOWELS
+            and chunk[1] not in PERSIAN_VOWELS
             and before
-            and before[-1] not in VOWELS
+            and before[-1] not in PERSIAN_VOWELS
         ):
             chunks[index - 1], chunks[index] = before + chunk[0], chunk[1:]
     chunks[0] = chunks[0].removeprefix("ʔ")
@@ -188,7 +188,7 @@ class WordReader:
                 readings[word] = None
             else:
                 rest.append(word)
-        for word, spoken in zip(rest, espeak.phonemize(rest, "fa"), strict=True):
+        for word, spoken in zip(rest, espeak.phonemize_with_espeak(rest, "fa"), strict=True):
             readings[word] = self._checked(word, _espeak_reading(spoken))
         return readings
 
@@ -218,7 +218,7 @@ class WordReader:
         """A word's phonemes as chunks; None where they do not fit its letters."""
         if not spoken:
             return None
-        chunks = self._aligner.align(word, spoken if spoken[0] not in VOWELS else f"ʔ{spoken}")
+        chunks = self._aligner.align(word, spoken if spoken[0] not in PERSIAN_VOWELS else f"ʔ{spoken}")
         if chunks is None:
             return None
         chunks = _canonical(word, chunks, has_ezafe=False)
@@ -230,7 +230,7 @@ class WordReader:
 def _espeak_reading(spoken: str) -> str:
     """espeak-ng's phonemes in ours, with the glide that it omits between i and another vowel."""
     plain = re.sub("[ˈˌ ,.]", "", from_espeak(spoken, "fa")).replace("tʃ", "ʧ").replace("dʒ", "ʤ")
-    return re.sub(f"i(?=[{VOWELS}])", "ij", plain)
+    return re.sub(f"i(?=[{PERSIAN_VOWELS}])", "ij", plain)
 
 
 def _folded(phonemes: str) -> str:
@@ -348,7 +348,7 @@ def usual_readings(readings: Mapping[str, Sequence[Reading]]) -> dict[str, int]:
     """word → index of the reading that espeak-ng gives it; words that it reads in no listed way are left out."""
     words = sorted(readings)
     usual = {}
-    for word, spoken in zip(words, espeak.phonemize(words, "fa"), strict=True):
+    for word, spoken in zip(words, espeak.phonemize_with_espeak(words, "fa"), strict=True):
         heard = _folded(_espeak_reading(spoken))
         listed = [_folded(reading.phonemes) for reading in readings[word]]
         if heard in listed:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from myxtts.errors import TextError
 from myxtts.text.normalize import normalize_text
-from myxtts.text.persian_letters import PAUSE, VOWELS, read_line
+from myxtts.text.persian_letters import PAUSE, PERSIAN_VOWELS, read_line
 
 _FARSDAT = str.maketrans(
     {"/": "ɑ", "a": "æ", ".": "ʃ", ",": "ʤ", "'": "ʧ", "]": "ʔ", "[": "ʒ", "y": "j", "g": "ɡ", "\\": "", "-": " "}
@@ -77,7 +77,7 @@ def read_ipa_dict(path: Path) -> dict[str, set[str]]:
         if len(line.words) == 1:
             for each in listed.split(","):
                 spoken = each.strip().translate(_IPA_DICT).replace("tʃ", "ʧ").replace("dʒ", "ʤ")
-                words[line.letters].add(re.sub(f"i(?=[{VOWELS}])", "ij", spoken.replace("ow", "o")))
+                words[line.letters].add(re.sub(f"i(?=[{PERSIAN_VOWELS}])", "ij", spoken.replace("ow", "o")))
     return words
 
 

@@ -1,4 +1,4 @@
-"""The training of a letter tagger as a `loop.Task`, and `train_tagger`, which runs it.
+"""The training of a letter tagger as a `task.Task`, and `train_tagger`, which runs it.
 
 The texts of an epoch are a function of (seed, epoch) and of the words that were misread before it. A checkpoint holds those
 words, so a run that was killed continues as if it had not been.
@@ -32,12 +32,13 @@ from myxtts.training.checkpoint import (
 from myxtts.training.display import Display
 from myxtts.training.g2p_tagger import LENGTHS, Labeled, LetterBatch, TaggerNetwork, TaggerSettings, batches_of, pad
 from myxtts.training.hardware import Hardware, set_up_hardware
-from myxtts.training.loop import Loop, LoopSettings, SavedCheckpoint, StepFacts, StopReason
+from myxtts.training.loop import Loop, LoopSettings, StopReason
 from myxtts.training.optimization import UpdateRule, decay_mask, update_state
 from myxtts.training.resume import move_earlier_run
 from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import Recorded, open_recorder
 from myxtts.training.state import RunHistory, TrainState
+from myxtts.training.task import SavedCheckpoint, StepFacts
 
 METRICS = ("loss", "tag_loss", "end_loss", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale")
 """Of a step; "frames" are letters."""

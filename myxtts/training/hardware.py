@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
-from myxtts.models.layers import allow_xla, convolution_path
+from myxtts.models.layers import DESCRIPTIONS, allow_xla, convolution_path
 from myxtts.runtime.machine import instruction_set, usable_cores
 from myxtts.training.distributed import Cluster, Result, check_agreement, connect, in_turn, read_cluster
 
@@ -32,12 +32,30 @@ PROBE_SECONDS = 600
 
 
 @dataclass(frozen=True)
+class XlaChoice:
+    """What XLA compiles."""
+
+    compiles_step: bool
+    compiles_parts: bool
+    """The parts of a step that gain by it on every device (`models.layers.compiled_by_xla`)."""
+    note: str = ""
+    """Why it compiles nothing although it was not switched off."""
+
+    def __str__(self) -> str:
+        if self.compiles_step:
+            return "all of the step"
+        if self.compiles_parts:
+            return "alignment, gradients of SiLU, update"
+        return f"off: {self.note}" if self.note else "off"
+
+
+@dataclass(frozen=True)
 class Hardware:
     """Where and how the steps run."""
 
     strategy: tf.distribute.Strategy
     description: str
-    uses_xla: bool
+    xla: XlaChoice
     dtype_policy: str
     """Keras's name: float32, mixed_bfloat16 or mixed_float16."""
     graph_mode: bool
@@ -45,8 +63,6 @@ class Hardware:
     """`NATIVE` or `MATMUL` of `models.layers`."""
     cluster: Cluster | None = None
     """The machines of the run, if there are several."""
-    xla_note: str = ""
-    """Why XLA is off although it was not switched off."""
 
     def facts(self) -> dict[str, str]:
         """What the numbers of a run depend on besides its configuration; in the log, the checkpoint and the diagnosis."""
@@ -55,6 +71,15 @@ class Hardware:
             "instruction_set": instruction_set(),
             "convolution": self.convolution,
             "precision": self.dtype_policy,
+        }
+
+    def described(self) -> dict[str, str]:
+        """The first lines of a run about its hardware, by their titles."""
+        return {
+            "Device": self.description,
+            "XLA": str(self.xla),
+            "Convolution": f"{DESCRIPTIONS[self.convolution]}, {instruction_set()}",
+            "Precision": self.dtype_policy,
         }
 
     def changes_since(self, facts: Mapping[str, str]) -> list[str]:
@@ -132,23 +157,12 @@ def set_up_hardware(
     return Hardware(
         strategy=chosen,
         description=description,
-        uses_xla=xla.compiles_step,
+        xla=xla,
         dtype_policy=_dtype_policy(config, capabilities),
         graph_mode=graph_mode,
         convolution=convolution_path(),
         cluster=cluster,
-        xla_note=xla.note,
     )
-
-
-@dataclass(frozen=True)
-class XlaChoice:
-    """What XLA compiles."""
-
-    compiles_step: bool
-    compiles_parts: bool
-    """The parts of a step that gain by it on every device (`models.layers.compiled_by_xla`)."""
-    note: str = ""
 
 
 def choose_xla(setting: bool | str, capabilities: Sequence[tuple[int, int]], graph_mode: bool) -> XlaChoice:

@@ -59,7 +59,7 @@ def start_from(state: TrainState, init_from: str, corpus: TrainingCorpus, announ
 def for_one_speaker(
     spec: ModelSpec, weights: Mapping[str, np.ndarray], table: ClipTable, clips: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Weights of a network of several speakers for one that knows only the speaker of the given clips.
+    """Weights of a network of several speakers for one with only the speaker of the given clips.
 
     Speaker vector and language embedding are added wherever they are used, so the vector becomes a part of every language.
     """

@@ -1,18 +1,14 @@
-"""The training loop: steps, log, validation, checkpoints, samples, and the reasons to stop.
-
-The loop does not know what is trained. A `Task` does: it builds the network, fetches batches, learns, validates, saves. There are
-two tasks: `voice_task.VoiceTask` and `vocoder_task.VocoderTask`.
-"""
+"""The training loop: steps, log, validation, checkpoints, samples, and the reasons to stop. What is trained is a `task.Task`."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,11 +18,9 @@ from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
 from myxtts.runtime.console import StopOnSignal
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
 from myxtts.training.background_evaluation import BackgroundEvaluation
-from myxtts.training.checkpoint import Checkpoint
 from myxtts.training.display import Display
-from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import RunRecorder
-from myxtts.training.state import RunHistory
+from myxtts.training.task import SavedCheckpoint, StepTask, Task
 
 FEWEST_DRAWN_STEPS = 50
 """Of a run that ends with pictures: compiling what they show takes as long as some steps."""
@@ -41,113 +35,6 @@ class StopReason(StrEnum):
     TIME = "reached training.max_minutes"
     PATIENCE = "the validation loss stopped improving (training.early_stopping_patience)"
     SIGNAL = "interrupted; run the same command again to resume"
-
-
-# --- what is trained ------------------------------------------------------------------------------------------------------
-
-
-class StepTask(Protocol):
-    """What taking a step needs."""
-
-    step: int
-    """Steps taken so far; `learn` counts it up."""
-
-    def next_batches(self) -> Sequence[Any]:
-        """The batches of the next step; waits for the loader."""
-        ...
-
-    def learn(self, batches: Sequence[Any]) -> tf.Tensor:
-        """Start one step on the device and return its metrics, float32 (metrics,), without waiting for them."""
-        ...
-
-
-@dataclass(frozen=True)
-class StepFacts:
-    """What the log records about the batches of one step."""
-
-    clips: list[tf.Tensor]
-    """Indices of the clips, for each part of the batches; negative where there is none."""
-    frames: int
-    """All frames of the batches, including padding."""
-    group: int
-    """Index of the batch shape, so that step times can be compared by shape."""
-
-
-@dataclass(frozen=True)
-class SavedCheckpoint:
-    """A checkpoint that was just written, still in memory."""
-
-    path: Path
-    checkpoint: Checkpoint
-
-    @property
-    def step(self) -> int:
-        """Steps that it has learned from."""
-        return self.checkpoint.step
-
-
-class Task(StepTask, Protocol):
-    """What the whole loop needs."""
-
-    total_steps: int
-    history: RunHistory
-
-    @property
-    def can_validate(self) -> bool:
-        """Whether there are held-out clips."""
-        ...
-
-    @property
-    def has_evaluation(self) -> bool:
-        """Whether `evaluate` measures anything; if so, it decides which checkpoint is the best one."""
-        ...
-
-    def describe(self, batches: Sequence[Any]) -> StepFacts:
-        """What the log records about these batches."""
-        ...
-
-    def check_retracing(self, batches: Sequence[Any]) -> None:
-        """Report what the last step traced or compiled again."""
-        ...
-
-    def confirm_stop(self, is_wanted: bool, finished: np.ndarray | None) -> bool:
-        """Whether the run stops now, given that this process wants it to: the workers of a cluster stop at the same step.
-
-        Args:
-            finished: metrics of the previous step.
-        """
-        ...
-
-    def validate(self, on_batch: Callable[[int], None]) -> dict[str, float]:
-        """Mean losses over the held-out clips, "loss" first; `on_batch` gets the number of batches done."""
-        ...
-
-    def lower_learning_rate(self) -> str | None:
-        """Called after each validation: lower the rate on a plateau; returns a line about it."""
-        ...
-
-    def save(self) -> SavedCheckpoint | None:
-        """Write a checkpoint; None on a worker that writes none."""
-        ...
-
-    def mark_best(self, saved: SavedCheckpoint) -> None:
-        """Keep a checkpoint as the best one; it may have been removed meanwhile."""
-        ...
-
-    def evaluate(self, saved: SavedCheckpoint) -> dict[str, float]:
-        """Measure what the checkpoint can do: metrics by name, of which "cer" (lower is better) decides.
-
-        Called in a thread, while the training continues.
-        """
-        ...
-
-    def draw(self, log: Logbook) -> None:
-        """Submit pictures of the current state to the log."""
-        ...
-
-    def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
-        """Make audible samples of a checkpoint; returns the files."""
-        ...
 
 
 # --- taking steps ---------------------------------------------------------------------------------------------------------
@@ -259,10 +146,11 @@ class Loop:
         """
         task, started, first_step = self._task, time.monotonic(), self._task.step
         minutes = self._settings.max_minutes
-        deadline = None if minutes is None else time.time() + 60 * minutes
-        self._recorder.announce_end(task.total_steps, deadline)
+        most_seconds = None if minutes is None else 60 * minutes
+        self._recorder.announce_end(task.total_steps, None if most_seconds is None else time.time() + most_seconds)
+        progress = self._display.training(task.total_steps, task.step, most_seconds)
         try:
-            with StopOnSignal(self._display.line) as stop, self._display.training(task.total_steps, task.step):
+            with StopOnSignal(self._display.line) as stop, progress:
                 reason = self._train(stop, started)
                 self._recorder.flush()
                 is_best = self._validate() if self._lacks_validation(reason) else False

@@ -126,7 +126,7 @@ class RunRecorder:
         entry |= {
             "useful_frames_per_second": frames / max(self._seconds_of_pending, 1e-9),
             "padding_share": 1 - frames / max(self._batch_frames, 1),
-            "wait_share": summary.wait_share,
+            "wait_share": summary.wait_fraction,
             "step_seconds": summary.mean_seconds,
             "skipped_steps": self._run.history.skipped_steps,
             "scaled_down_steps": self.scaled_down_steps,
@@ -135,7 +135,7 @@ class RunRecorder:
         self.last_metrics = entry
         self.logbook.scalars("train", step, entry)
         self._run.display.metrics(
-            LiveMetrics(entry["loss"], entry["useful_frames_per_second"], summary.wait_share, self._run.unit)
+            LiveMetrics(entry["loss"], entry["useful_frames_per_second"], summary.wait_fraction, self._run.unit)
         )
         self._write_status(step, "training", entry)
         self._pending, self._batch_frames, self._seconds_of_pending = [], 0, 0.0
@@ -146,7 +146,7 @@ class RunRecorder:
             return
         named, summary = dict(zip(self._run.metric_names, finished.tolist(), strict=True)), self._run.clock.summary()
         frames_per_second = named["frames"] / max(summary.mean_seconds, 1e-9)
-        self._run.display.metrics(LiveMetrics(named["loss"], frames_per_second, summary.wait_share, self._run.unit))
+        self._run.display.metrics(LiveMetrics(named["loss"], frames_per_second, summary.wait_fraction, self._run.unit))
 
     def resume_clock(self) -> None:
         """Call it after a pause (validation, a checkpoint), whose time belongs to no step."""
@@ -206,9 +206,9 @@ class RunRecorder:
         self._update_status(
             state=state,
             step=step,
-            wait_share=whole.wait_share,
-            host_share=whole.host_share,
-            device_share=whole.device_share,
+            wait_share=whole.wait_fraction,
+            host_share=whole.host_fraction,
+            device_share=whole.device_fraction,
             mean_step_seconds=whole.mean_seconds,
             std_step_seconds=whole.std_seconds,
             step_cv=whole.step_cv,

@@ -103,7 +103,7 @@ def resolve_starting_config(
     """The configuration with the settings that the first weights decide.
 
     Settings at their default take the values that the weights were trained with. A setting that contradicts `init_from` is a
-    `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.resume`, which knows the corpus.
+    `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.resume`, which has the corpus.
     Without such weights, the language is the one that the corpus was prepared in.
 
     Args:

@@ -24,7 +24,7 @@ from myxtts.training.initial_weights import initialize_weights, start_from
 from myxtts.training.loop import Loop, LoopResult, LoopSettings
 from myxtts.training.resume import find_run
 from myxtts.training.run_recorder import Recorded, RunRecorder, open_recorder
-from myxtts.training.run_report import Announcement, RunSummary
+from myxtts.training.run_report import RunSummary, announcement
 from myxtts.training.starting_config import check_network, resolve_starting_config
 from myxtts.training.state import restore_checkpoint
 from myxtts.training.steps import METRICS
@@ -180,7 +180,8 @@ class XTTSTrainer:
         task = self.open()
         try:
             with explained_failures(self._failure_context, task.hardware.cluster):
-                self._announce(task)
+                for line in announcement(task.config, task.corpus.max_mel_frames, task.described()):
+                    self.display.line(line)
                 self.warm_up()
                 with self._open_recorder(task) as recorder:
                     recorder.logbook.note("hardware", task.step, **task.hardware.facts())
@@ -213,13 +214,6 @@ class XTTSTrainer:
                 progress("compiling", number - 1, len(shapes))
                 seconds = task.steps.warm_up(lambda batch: task.steps.learn([batch] * batches), shape)
                 self.display.line(f"{done} step {number} of {len(shapes)} ({shape}) in {seconds:.1f} s")
-
-    def _announce(self, task: VoiceTask) -> None:
-        announcement = Announcement(
-            task.config, task.hardware, task.corpus, task.settings, task.total_steps, parameters=task.state.layout.size
-        )
-        for line in announcement.lines():
-            self.display.line(line)
 
     def _open_recorder(self, task: VoiceTask) -> RunRecorder:
         files = task.hardware.with_own_files(task.config.training)

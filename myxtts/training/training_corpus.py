@@ -15,7 +15,7 @@ from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
-from myxtts.corpus.utterance import summarize_rejections
+from myxtts.corpus.utterance import Rejection, summarize_rejections
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.progress import ignore_progress
 
@@ -50,6 +50,23 @@ class TrainingCorpus:
         """Hash of the batch order: a position in the data has a meaning only with it."""
         return self.plan.fingerprint(self.cache.content_id)
 
+    def described(self) -> dict[str, str]:
+        """The first lines of a run about its data, by their titles."""
+        plan, cache = self.plan, self.cache
+        held_out = 0 if self.validation_plan is None else len(self.validation_plan.clips)
+        lines = {
+            "Corpus": f"{len(plan.clips)} clips for training, {held_out} held out, {self.rejected}; "
+            f"speakers {len(cache.speakers)}, languages {len(cache.languages)}, {cache.front_end_kind}",
+            "Sound": self.sound,
+            "Plan": f"{plan.kind}, shapes {len(plan.shapes)} (first {plan.shapes[0]}), {plan.useful_fraction():.0%} useful "
+            f"frames, {plan.mean_clips_per_batch():.1f} clips per batch",
+        }
+        if not plan.is_static:
+            lines["Cost of the plan"] = (
+                "a batch of a new size is compiled again, in the middle of the run; --plan packed has one size"
+            )
+        return lines
+
     def model_spec(self, model: ModelConfig) -> ModelSpec:
         """The dimensions of the network of a configured size for this corpus."""
         return ModelSpec.from_config(
@@ -80,7 +97,7 @@ def open_training_corpus(
         announce: prints a line.
         batch_size: measured for `data.batch_size: auto`; a number there wins.
     """
-    cache, report = _open_clips(data, progress, announce or (lambda line: None))
+    cache, report, rejections = _open_clips(data, progress, announce or (lambda line: None))
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
         cache,
@@ -91,7 +108,6 @@ def open_training_corpus(
         recorded_rates=None if report is None else report.recorded_rates,
         data_folder=data_folder,
     )
-    rejections = cache.rejections if isinstance(cache, RecordingTable) else cache.report.rejections
     rejected = summarize_rejections((*rejections, *planned.dropped))
     return TrainingCorpus(
         cache,
@@ -107,18 +123,18 @@ def open_training_corpus(
 
 def _open_clips(
     data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
-) -> tuple[Cache | RecordingTable, PrepareReport | None]:
-    """The prepared clips, or the recordings; a way of loading that is slower than the default is announced."""
+) -> tuple[Cache | RecordingTable, PrepareReport | None, tuple[Rejection, ...]]:
+    """The prepared clips, or the recordings, and what was rejected; a way of loading slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
         recordings = open_recordings(data, progress=progress or ignore_progress)
         for line in (*recordings.notices, *recordings.rejection_report()):
             announce(line)
-        return recordings, None
+        return recordings, None, recordings.rejections
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
     cache = prepare_cache(data, progress=progress, announce=announce)
-    return cache, cache.report
+    return cache, cache.report, cache.report.rejections
 
 
 def mel_statistics(

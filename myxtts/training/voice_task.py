@@ -1,4 +1,4 @@
-"""The training of a voice as a `loop.Task`: its network and steps, its batches, validation, checkpoints and spoken samples."""
+"""The training of a voice as a `task.Task`: its network and steps, its batches, validation, checkpoints and spoken samples."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.synthesis.samples import speak_in_child
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
 from myxtts.training.hardware import Hardware
-from myxtts.training.loop import SavedCheckpoint, StepFacts
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
 from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
+from myxtts.training.task import SavedCheckpoint, StepFacts
 from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voice_export import VOICE_NAME, alignment_picture, export_voice
 
@@ -88,7 +88,7 @@ class VoiceTask:
     watch: StepWatch
     history: RunHistory = field(default_factory=RunHistory)
     facts: dict[str, Any] = field(default_factory=dict)
-    """What a voice must know of its corpus (`voices.corpus_facts`); saved with every checkpoint."""
+    """What a voice must know of its corpus (`voice_export.corpus_facts`); saved with every checkpoint."""
     evaluation: Evaluate | None = None
     step: int = 0
     """Steps taken; `state.step` on the host."""
@@ -112,6 +112,19 @@ class VoiceTask:
     def learning_kind(self) -> str:
         """The kind of step that learns; a name in `Steps.functions`, followed by a shape."""
         return learning_kind(self.config.training.gradient_accumulation_steps)
+
+    def described(self) -> dict[str, str]:
+        """The first lines of a run, by their titles: hardware, data, network, optimization."""
+        settings, training = self.settings, self.config.training
+        limit = "" if training.max_minutes is None else f" or {training.max_minutes:g} minutes"
+        return {
+            **self.hardware.described(),
+            **self.corpus.described(),
+            "Network": f"{self.config.model.size}, {self.state.layout.size:,} parameters",
+            "Optimization": f"{training.optimization_level}, learning rate {settings.learning_rate:g}, "
+            f"{settings.warmup_steps} steps of warm-up, EMA {settings.ema_decay:g}",
+            "Steps": f"{self.total_steps:,}{limit}, batches per step {training.gradient_accumulation_steps}",
+        }
 
     # --- learning -------------------------------------------------------------------------------------------------
 
@@ -273,7 +286,7 @@ def build_voice_task(
         settings,
         seed=training.seed,
         strategy=hardware.strategy,
-        uses_xla=hardware.uses_xla,
+        uses_xla=hardware.xla.compiles_step,
         graph_mode=hardware.graph_mode,
         checks_numbers=training.enable_eager_debug,
     )

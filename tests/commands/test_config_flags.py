@@ -1,6 +1,7 @@
 """Flags that set the configuration: each sets its field, wins over the file, and takes type and help from the field."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 import yaml
@@ -219,3 +220,8 @@ def test_an_unknown_language_of_a_configuration_file_is_rejected(tmp_path):
         ConfigError, match=r"data\.language in \S+config\.yaml: Unknown language 'nosuchlang'\. Expected"
     ):
         run_config(parsed("--config", str(file), configure=add_training_flags))
+
+
+def test_the_page_on_configuration_explains_every_flag_of_a_training():
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert [flag for flag in (*TRAINING_FLAGS, *SWITCHES) if f"`{flag}" not in page] == []

@@ -3,9 +3,13 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from myxtts.cli import EXIT_USER_ERROR, main
+from myxtts.commands.config_flags import ONLY_WHOLE_RUNS
+from myxtts.commands.diagnose import _summary_to_json
+from myxtts.runtime.timers import summarize
 from tests.commands.command_line import failure_of
 
 
@@ -69,3 +73,18 @@ def test_an_interval_of_zero_is_rejected(capsys):
 
 def test_a_missing_script_is_one_line(capsys):
     assert "nowhere.py" in failure_of(capsys, "diagnose", "run", "nowhere.py")
+
+
+def test_the_fractions_of_the_step_time_keep_their_keys_in_json():
+    summary = summarize(np.full((4, 3), 0.1))
+    content = _summary_to_json(summary)
+    assert {"wait_share", "host_share", "device_share"} < set(content)
+    assert content["wait_share"] == summary.wait_fraction
+
+
+@pytest.mark.parametrize("command", [["diagnose", "retracing"], ["benchmark"]])
+@pytest.mark.parametrize("flag", ONLY_WHOLE_RUNS)
+def test_a_trial_has_no_flags_without_an_effect(command, flag, capsys):
+    with pytest.raises(SystemExit):
+        main([*command, flag, "1"])
+    assert f"unrecognized arguments: {flag}" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def parsed(*words):
 def made(monkeypatch):
     """What evaluations of trainings are made with: sentences and the name of the recognizer."""
     given = []
-    monkeypatch.setattr("myxtts.evaluation.evaluation_worker.WorkerEvaluation", lambda *values: given.append(values))
+    monkeypatch.setattr("myxtts.evaluation.evaluation_worker.open_evaluation", lambda *values: given.append(values))
     return given
 
 

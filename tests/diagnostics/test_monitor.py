@@ -6,7 +6,7 @@ import time
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.monitor import CSV_COLUMNS, describe, open_csv_log, readings
+from myxtts.diagnostics.monitor import CSV_COLUMNS, open_csv_log, reading_line, readings
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.status import StatusWriter
 
@@ -23,9 +23,9 @@ def test_running_training_is_found_by_its_folder(tmp_path):
     start_run(tmp_path)
     reading = next(readings(5.0, 0.01, tmp_path))
     assert reading.is_running
-    assert reading.busy_share == pytest.approx(0.75)
-    assert reading.wait_share == pytest.approx(0.25)
-    assert "run training at step 5: busy 75 %" in describe(reading)
+    assert reading.busy_fraction == pytest.approx(0.75)
+    assert reading.wait_fraction == pytest.approx(0.25)
+    assert "run training at step 5: busy 75 %" in reading_line(reading)
 
 
 def test_log_has_one_header_and_one_line_for_each_sample(tmp_path):

@@ -1,15 +1,30 @@
 """Advice about recordings: what is counted, what is found, and what is estimated."""
 
+import argparse
+import dataclasses
 import json
+import shlex
 
 import numpy as np
 import pytest
 
 from myxtts.audio.files import write_audio
 from myxtts.cli import main
+from myxtts.commands.config_flags import config_of
+from myxtts.commands.train import configure_train
 from myxtts.corpus.prompts import prompts_of
 from myxtts.evaluation import advise as advise_module
-from myxtts.evaluation.advise import cover, expect, expected_error_points, find_misfits, training_minutes
+from myxtts.evaluation.advise import (
+    CLIPS_PER_STEP,
+    Advice,
+    Quality,
+    advice_lines,
+    cover,
+    expect,
+    expected_error_points,
+    find_misfits,
+    training_minutes,
+)
 from myxtts.evaluation.text_fit import TextFit
 from tests.commands.command_line import failure_of
 from tests.synthesis.tiny_voice import write_voice
@@ -108,6 +123,24 @@ def test_more_speech_means_fewer_errors_and_more_steps():
     assert expected_error_points(600.0) == 4.1
     assert [expect(minutes, 4.0, 100.0).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
     assert [expect(minutes, 4.0, 100.0).steps for minutes in (2, 10, 50)] == [400, 800, 2000]
+
+
+@pytest.mark.parametrize(("minutes", "starts_from"), [(5, "bundled"), (70, None)])
+def test_the_printed_command_trains_what_was_estimated(tmp_path, minutes, starts_from):
+    expectation = expect(minutes, 4.0, 100.0)
+    quality = Quality({24000: 10}, 40.0, 11000.0, [], [], [])
+    advice = Advice(str(tmp_path / "my recordings"), 10, minutes, {"a": minutes}, {"fa": 10}, {}, quality, [], [])
+    lines = advice_lines(dataclasses.replace(advice, expectation=expectation))
+    _, name, *flags = shlex.split(
+        next(line for line in lines if line.startswith("command: ")).removeprefix("command: ")
+    )
+    parser = argparse.ArgumentParser()
+    configure_train(parser)
+    config = config_of(parser.parse_args(flags))
+    assert name == "train"
+    assert (config.training.max_steps, config.data.batch_size) == (expectation.steps, CLIPS_PER_STEP)
+    assert (config.training.init_from, config.data.language) == (starts_from, "fa")
+    assert config.data.train_data == str(tmp_path / "my recordings")
 
 
 def test_the_estimated_time_is_that_of_the_measured_run():

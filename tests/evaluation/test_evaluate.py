@@ -13,7 +13,7 @@ from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import Evaluator, copy_recording, evaluation_callback
 from myxtts.evaluation.judge import load_judge
 from myxtts.evaluation.metrics import has_package
-from myxtts.evaluation.score_report import describe, render_page, summary_rows, to_json, write_json
+from myxtts.evaluation.score_report import describe_evaluation, render_page, summary_rows, to_json, write_json
 from myxtts.evaluation.sentence_sets import read_sentences
 from tests.evaluation.made_up_voice import TEXTS, MadeUpVoice, PitchRecognizer, made_up_sentences
 
@@ -184,14 +184,14 @@ def test_recordings_are_leveled_and_trimmed_as_the_voice_was_trained(sentences, 
 
 def test_a_notice_is_shown_under_the_table_and_on_the_page(sentences):
     evaluation = dataclasses.replace(evaluate(sentences), notice="Trained on <2> of them.")
-    assert describe(evaluation).endswith(" Trained on <2> of them.")
+    assert describe_evaluation(evaluation).endswith(" Trained on <2> of them.")
     assert "Trained on &lt;2&gt; of them." in render_page(evaluation, "Four sentences")
 
 
 def test_the_report_names_the_recognizer_and_its_error_on_the_recordings(sentences):
-    assert "recognizer pitch (0.0 % character error on the recordings)" in describe(evaluate(sentences))
+    assert "recognizer pitch (0.0 % character error on the recordings)" in describe_evaluation(evaluate(sentences))
     unrecorded = [dataclasses.replace(each, recording=None) for each in sentences]
-    assert "recognizer pitch (not checked on recordings)" in describe(evaluate(unrecorded, metrics=("cer",)))
+    assert "recognizer pitch (not checked on recordings)" in describe_evaluation(evaluate(unrecorded, metrics=("cer",)))
 
 
 def test_pesq_and_log_f0_error_of_copy_synthesis_are_reported(sentences):

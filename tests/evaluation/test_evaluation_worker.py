@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from myxtts.errors import EvaluationError
-from myxtts.evaluation.evaluation_worker import WorkerEvaluation
+from myxtts.evaluation.evaluation_worker import open_evaluation
 from myxtts.evaluation.sentence_sets import Sentence
 from myxtts.runtime.worker_process import NICENESS
 from tests.synthesis.tiny_voice import write_voice
@@ -21,7 +21,7 @@ SECONDS = 300
 
 def test_a_voice_is_measured_and_a_broken_one_is_a_clear_error(tmp_path):
     voice = write_voice(tmp_path / "voice")
-    with WorkerEvaluation(SENTENCES, "command:sh -c 'echo hello there'") as evaluate:
+    with open_evaluation(SENTENCES, "command:sh -c 'echo hello there'") as evaluate:
         metrics = evaluate(voice)
         assert metrics["wer"] == pytest.approx(0.5)
         assert evaluate(voice) == metrics
@@ -36,7 +36,7 @@ def test_closing_ends_the_process_and_the_recognizer_that_it_waits_for(tmp_path)
     script.write_text(
         f"import os, time\nopen({str(asked)!r}, 'w').write(f'{{os.getpid()}} {{os.nice(0)}}\\n')\ntime.sleep(3600)\n"
     )
-    evaluation = WorkerEvaluation(SENTENCES, f"command:{sys.executable} {script}")
+    evaluation = open_evaluation(SENTENCES, f"command:{sys.executable} {script}")
     errors = []
 
     def measure():
@@ -64,9 +64,9 @@ def test_closing_ends_the_process_and_the_recognizer_that_it_waits_for(tmp_path)
 
 def test_a_recognizer_that_does_not_exist_is_reported_at_once():
     with pytest.raises(EvaluationError, match="Unknown recognizer"):
-        WorkerEvaluation(SENTENCES, "wishper")
+        open_evaluation(SENTENCES, "wishper")
 
 
 def test_nothing_to_measure_on_is_reported_at_once():
     with pytest.raises(EvaluationError, match="No clip is held out"):
-        WorkerEvaluation([], "command:true")
+        open_evaluation([], "command:true")

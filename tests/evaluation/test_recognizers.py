@@ -133,7 +133,7 @@ def test_whisper_takes_a_model_folder_and_any_language(installed, tmp_path):
     ("name", "message"),
     [
         (None, r"no default recognizer for: fa\. Try --recognizer whisper:FOLDER.*\[whisper\]"),
-        ("moonshine", r"moonshine knows only: en\. Received sentences in: fa\. Try --recognizer whisper:FOLDER"),
+        ("moonshine", r"moonshine supports only: en\. Received sentences in: fa\. Try --recognizer whisper:FOLDER"),
         ("siri", r"Received: 'siri'\. Expected: moonshine, whisper:FOLDER, pocketsphinx, or command:COMMAND"),
         ("whisper:", "Unknown recognizer"),
     ],

@@ -21,8 +21,8 @@ def test_waiting_and_working_are_counted_separately():
     clock = StepClock()
     run_steps(clock, 5, wait=0.002)
     summary = clock.summary()
-    assert summary.wait_share > 0.8
-    assert summary.wait_share + summary.host_share + summary.device_share == pytest.approx(1.0)
+    assert summary.wait_fraction > 0.8
+    assert summary.wait_fraction + summary.host_fraction + summary.device_fraction == pytest.approx(1.0)
 
 
 def test_a_pause_belongs_to_no_step():

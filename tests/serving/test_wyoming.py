@@ -11,8 +11,8 @@ pytest.importorskip("fastapi", reason="the extra `serve` or `test` is not instal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from myxtts.serving.engine import SpeechEngine
 from myxtts.serving.settings import Settings
+from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.wyoming import SentenceBuffer, WyomingServer
 from myxtts.serving.wyoming_protocol import LONGEST_LINE, Event, ProtocolError, read_event, write_event
 from myxtts.text.sentences import split_sentences

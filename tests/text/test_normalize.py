@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from myxtts.text.normalize import normalize_text, reads_numbers
+from myxtts.text.normalize import normalize_text
 
 ENGLISH = {
     # numbers
@@ -136,14 +136,9 @@ def test_numbers_of_other_languages_are_read_where_num2words_knows_them(language
     assert normalize_text(written, language) == spoken
 
 
-def test_languages_that_cannot_read_numbers_are_named():
-    assert [reads_numbers(language) for language in ("en", "fa", "de-AT", "ta", "am")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+@pytest.mark.parametrize("language", ["ta", "am"])
+def test_numbers_that_no_converter_reads_stay_digits(language):
+    assert normalize_text("12", language) == "12"
 
 
 @pytest.mark.parametrize(

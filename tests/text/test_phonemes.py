@@ -39,7 +39,7 @@ SPOKEN = [
 @needs_espeak
 @pytest.mark.parametrize(("language", "text", "spoken"), SPOKEN)
 def test_texts_are_spoken_with_stress_and_pauses(language, text, spoken):
-    assert phonemes.phonemize([text], language) == [spoken]
+    assert phonemes.phonemize_with_espeak([text], language) == [spoken]
 
 
 @needs_espeak
@@ -47,13 +47,13 @@ def test_texts_are_spoken_with_stress_and_pauses(language, text, spoken):
     ("text", "spoken"), [("", ""), ("...", ""), ("?!", ""), ("😀", "😀"), ("hi 😀!", "hˈaɪ😀!"), ("世 hi", "世hˈaɪ")]
 )
 def test_what_cannot_be_spoken_is_left_for_the_tokenizer_to_count(text, spoken):
-    assert phonemes.phonemize([text], "en") == [spoken]
+    assert phonemes.phonemize_with_espeak([text], "en") == [spoken]
 
 
 @needs_espeak
 @pytest.mark.parametrize("language", ["fa", "fr", "ja", "zh", "ru", "ko", "de"])
 def test_no_language_switch_flag_is_left(language):
-    (spoken,) = phonemes.phonemize(["hello football week-end computer"], language)
+    (spoken,) = phonemes.phonemize_with_espeak(["hello football week-end computer"], language)
     assert spoken
     assert not set("()_") & set(spoken)
 
@@ -62,7 +62,7 @@ def test_no_language_switch_flag_is_left(language):
 def test_every_language_speaks_and_gives_symbols_of_speech_only():
     assert len(phonemes.available_languages()) > 100
     for language in phonemes.available_languages():
-        (spoken,) = phonemes.phonemize(["la mama, no tu."], language)
+        (spoken,) = phonemes.phonemize_with_espeak(["la mama, no tu."], language)
         assert any(unicodedata.category(character)[0] == "L" for character in spoken), language
         assert all(is_speakable(character) for character in spoken), language
 
@@ -72,13 +72,13 @@ def test_every_language_speaks_and_gives_symbols_of_speech_only():
     ("written", "code"), [("en", "en-us"), ("EN_gb", "en-gb"), ("fa-IR", "fa"), ("zh-TW", "cmn"), ("no", "nb")]
 )
 def test_usual_codes_are_understood(written, code):
-    assert phonemes.resolve_language(written) == code
+    assert phonemes.espeak_language(written) == code
 
 
 @needs_espeak
 def test_an_unknown_language_is_an_error_with_the_nearest_names():
     with pytest.raises(TextError, match=r"'persan'.*fa \(Persian\)"):
-        phonemes.phonemize(["hi"], "persan")
+        phonemes.phonemize_with_espeak(["hi"], "persan")
 
 
 @needs_espeak
@@ -87,29 +87,31 @@ def test_an_unknown_language_is_an_error_with_the_nearest_names():
     [("en", "a." * 5000), ("vi", "/-i"), ("hi", "क" * 2000), ("en", "x" * 5000), ("zh", "字" * 3000)],
 )
 def test_texts_that_would_end_espeak_are_spoken(language, text):
-    assert len(phonemes.phonemize([text], language)[0]) >= len(text) // 4
+    assert len(phonemes.phonemize_with_espeak([text], language)[0]) >= len(text) // 4
 
 
 @needs_espeak
 def test_the_lexicon_wins_and_leaves_its_neighbours_alone():
     lexicon = Lexicon({"GIF": "dʒ ˈɪf", "Tomato": "təmˈɑːtoʊ"})
     text = "the gif is of the Tomato, and the apple"
-    without, with_lexicon = (phonemes.phonemize([text], "en", used)[0] for used in (None, lexicon))
+    without, with_lexicon = (phonemes.phonemize_with_espeak([text], "en", used)[0] for used in (None, lexicon))
     assert with_lexicon == without.replace("ɡˈɪf", "dʒˈɪf").replace("təmˈeɪɾoʊ", "təmˈɑːtoʊ")
-    assert phonemes.phonemize(["gifts"], "en", lexicon) == phonemes.phonemize(["gifts"], "en")
+    assert phonemes.phonemize_with_espeak(["gifts"], "en", lexicon) == phonemes.phonemize_with_espeak(["gifts"], "en")
 
 
 @needs_espeak
 def test_the_lexicon_knows_letter_variants():
-    assert phonemes.phonemize(["كتاب من"], "fa", Lexicon({"کتاب": "ketɒb"}))[0].startswith("ketɒb ")
+    assert phonemes.phonemize_with_espeak(["كتاب من"], "fa", Lexicon({"کتاب": "ketɒb"}))[0].startswith("ketɒb ")
 
 
 @needs_espeak
 def test_threads_get_what_one_thread_gets():
     texts = [f"sentence {word} is here" for word in "one two three four five six seven eight".split()]  # noqa: SIM905
-    expected = {language: phonemes.phonemize(texts, language) for language in ("en", "fr")}
+    expected = {language: phonemes.phonemize_with_espeak(texts, language) for language in ("en", "fr")}
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        jobs = [(language, pool.submit(phonemes.phonemize, texts, language)) for language in ("en", "fr") * 10]
+        jobs = [
+            (language, pool.submit(phonemes.phonemize_with_espeak, texts, language)) for language in ("en", "fr") * 10
+        ]
         assert all(job.result() == expected[language] for language, job in jobs)
 
 
@@ -117,11 +119,12 @@ def test_threads_get_what_one_thread_gets():
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_worker_processes_get_what_this_process_gets(method):
-    expected = phonemes.phonemize(["Hello, world!"], "en")
+    expected = phonemes.phonemize_with_espeak(["Hello, world!"], "en")
     context = multiprocessing.get_context(method)
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         assert (
-            pool.submit(functools.partial(phonemes.phonemize, ["Hello, world!"], "en")).result(timeout=120) == expected
+            pool.submit(functools.partial(phonemes.phonemize_with_espeak, ["Hello, world!"], "en")).result(timeout=120)
+            == expected
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +56,9 @@ def small_config(corpus: Path, run: Path, data: dict[str, Any] | None = None, **
     )
 
 
-def quiet_display() -> Display:
+def quiet_display(clock: Callable[[], float] = time.monotonic) -> Display:
     """A display whose text can be read: `display.console.file.getvalue()`."""
-    return Display(Console(file=io.StringIO(), width=200, soft_wrap=True))
+    return Display(Console(file=io.StringIO(), width=200, soft_wrap=True), clock)
 
 
 def text_of(display: Display) -> str:

@@ -16,13 +16,12 @@ from myxtts.training.loop import (
     FEWEST_DRAWN_STEPS,
     Loop,
     LoopSettings,
-    SavedCheckpoint,
-    StepFacts,
     StopReason,
     take_steps,
 )
 from myxtts.training.run_recorder import Recorded, open_recorder
 from myxtts.training.state import RunHistory
+from myxtts.training.task import SavedCheckpoint, StepFacts
 from myxtts.training.trainer import XTTSTrainer
 from tests.training.small_runs import quiet_display, small_config, text_of
 

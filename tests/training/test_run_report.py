@@ -1,11 +1,13 @@
 """The first lines of a run and its last table."""
 
 import numpy as np
+import pytest
 
+from myxtts.config.load import parse_config
 from myxtts.runtime.compilation import Counts
 from myxtts.runtime.timers import summarize
 from myxtts.training.loop import StopReason
-from myxtts.training.run_report import RunSummary, account_rows
+from myxtts.training.run_report import RunSummary, account_rows, announcement
 from tests.training.small_runs import quiet_display, text_of
 
 
@@ -62,6 +64,20 @@ def test_the_table_has_one_line_for_each_row_and_spoken_sample():
     assert "samples/two.wav" in text
     assert "1, and 2 that lowered the loss scale" in text
     assert "0.5000" in text
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_the_promised_lines_come_first_and_the_facts_after_them(is_fixed):
+    config = parse_config({"data": {"pad_to_fixed_length": is_fixed}})
+    lines = announcement(config, 640, {"Device": "CPU (2 cores)"})
+    assert lines == [
+        "=== Final Training Configuration ===",
+        f"Static shapes (pad_to_fixed_length): {is_fixed}",
+        *(["✅ ENABLED - This prevents tf.function retracing and stabilizes GPU utilization"] if is_fixed else []),
+        "Max text length: 200",
+        "Max mel frames: 640",
+        "Device: CPU (2 cores)",
+    ]
 
 
 def test_the_account_has_a_row_for_each_part_and_the_whole_run():

@@ -210,7 +210,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
             notes=_notes(recording, None),
         )
     facts = Facts(recording, steps, account, ceiling)
-    findings, failures = apply_rules(facts)
+    findings, failures = collect_findings(facts)
     findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
     major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN]
     minor = [finding for finding in findings if finding.gain_fraction < SMALLEST_GAIN]
@@ -233,7 +233,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     )
 
 
-def apply_rules(facts: Facts) -> tuple[list[Finding], list[str]]:
+def collect_findings(facts: Facts) -> tuple[list[Finding], list[str]]:
     """The findings of all rules, and one sentence for each rule that failed."""
     findings, failures = [], []
     for rule in RULES:

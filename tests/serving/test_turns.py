@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("prometheus_client", reason="the extra `serve` or `test` is not installed")
 
 from myxtts.errors import TextError
-from myxtts.serving.engine import BusyError, SpeechEngine, TurnQueue
 from myxtts.serving.settings import Settings
+from myxtts.serving.turns import BusyError, SpeechEngine, TurnQueue
 from myxtts.synthesis.options import SpeechOptions
 
 BOOK = "This is one sentence of a book. " * 30

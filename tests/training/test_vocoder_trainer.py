@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from myxtts.cache.prepare import prepare_cache
 from myxtts.config.config import TrainingConfig, VocoderConfig, XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
-from myxtts.errors import CheckpointError, VoiceError
+from myxtts.errors import CheckpointError, ConfigError, VoiceError
 from myxtts.synthesis.onnx_file import read_model
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, open_vocoder_file, vocoder_spec
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
 from myxtts.training.display import Display
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.vocoder_steps import Schedule
-from myxtts.training.vocoder_task import read_vocoder, train_vocoder
+from myxtts.training.vocoder_trainer import read_vocoder, train_vocoder
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_tone
 from tests.training.small_runs import SMALL_NETWORK
 
@@ -43,6 +44,10 @@ def config_of(corpus, run, **changes):
     )
 
 
+def open_cache(config):
+    return prepare_cache(config.data, with_sound=True)
+
+
 def train(config, **named):
     return train_vocoder(config, Display(Console(quiet=True)), **named)
 
@@ -51,17 +56,17 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(corpus, tmp
     train(config_of(corpus, tmp_path / "whole", warmup_steps=0))
     stopped = config_of(corpus, tmp_path / "parts", warmup_steps=0)
     # The schedule of four steps, left after the third: in the adversarial phase.
-    from myxtts.training import vocoder_task
+    from myxtts.training import vocoder_trainer
 
-    class StopsEarly(vocoder_task.VocoderTask):
+    class StopsEarly(vocoder_trainer.VocoderTask):
         def confirm_stop(self, is_wanted, finished):
             return self.step == 3
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vocoder_task, "VocoderTask", StopsEarly)
-        assert train(stopped).task.step == 3
+        patch.setattr(vocoder_trainer, "VocoderTask", StopsEarly)
+        assert train(stopped).step == 3
     summary = train(stopped)
-    assert summary.task.step == 4
+    assert summary.step == 4
     whole, parts = (load_checkpoint(newest_checkpoint(tmp_path / name)) for name in ("whole", "parts"))
     assert whole.step == parts.step == 4
     assert set(whole.arrays) == set(parts.arrays)
@@ -74,8 +79,9 @@ def test_a_run_leaves_a_vocoder_that_speaks_and_can_be_adapted(corpus, tmp_path)
     summary = train(config_of(corpus, tmp_path / "run"), rate=lambda copy, recording, rate: rated.append(rate) or 2.0)
     assert rated
     assert "2.00" in summary.rows()["PESQ-WB of the copies"]
-    assert all(path.is_file() for path in summary.result.samples)
-    cache, path = summary.task.cache, tmp_path / "run" / "vocoder.onnx"
+    assert all(path.is_file() for path in summary.samples)
+    cache, path = open_cache(config_of(corpus, tmp_path / "run")), tmp_path / "run" / "vocoder.onnx"
+    assert summary.vocoder == path
     mel = cache.clip_frames(0)
     samples = open_vocoder_file(path, cache.mel)(mel)
     assert samples.shape == ((len(mel) - 1) * cache.mel.hop_length,)
@@ -86,10 +92,19 @@ def test_a_run_leaves_a_vocoder_that_speaks_and_can_be_adapted(corpus, tmp_path)
     assert stated.noise_gain == pytest.approx(-6 * np.log(10) / 20)
     spec, weights = read_vocoder(path)
     assert spec == dataclasses.replace(stated, noise_gain=0.0)
-    adapted = train(config_of(corpus, tmp_path / "adapted", init_from=str(path), max_steps=1, adversarial_start=1))
-    assert adapted.task.steps.spec == spec
-    start, now = weights["block_0/widen/kernel"], adapted.task.steps.vocoder.blocks[0].widen.kernel.numpy()
+    train(config_of(corpus, tmp_path / "adapted", init_from=str(path), max_steps=1, adversarial_start=1))
+    adapted, adapted_weights = read_vocoder(tmp_path / "adapted")
+    assert adapted == spec
+    start, now = weights["block_0/widen/kernel"], adapted_weights["block_0/widen/kernel"]
     assert 0 < np.abs(start - now).max() < 0.01
+
+
+def test_a_vocoder_of_other_mels_is_refused_with_what_differs(corpus, tmp_path):
+    train(config_of(corpus, tmp_path / "run", max_steps=1, adversarial_start=1))
+    settings = config_of(corpus, tmp_path / "new", init_from=str(tmp_path / "run" / "vocoder.onnx"))
+    other = dataclasses.replace(settings, data=dataclasses.replace(settings.data, n_mels=64))
+    with pytest.raises(ConfigError, match=r"other mels: n_mels 80, the recordings give 64\. Use its settings"):
+        train(other)
 
 
 def test_the_run_of_a_voice_is_not_resumed_as_a_vocoder(corpus, tmp_path):
@@ -120,13 +135,14 @@ def test_a_vocoder_is_trained_on_the_mels_of_a_voice_that_are_made_once(corpus, 
     voice = dataclasses.replace(voice, training=dataclasses.replace(voice.training, max_steps=1))
     XTTSTrainer(voice, display=Display(Console(quiet=True))).train()
     config = dataclasses.replace(config, vocoder=dataclasses.replace(config.vocoder, mels_of=str(tmp_path / "voice")))
-    summary = train(config)
-    written = list(summary.task.cache.folder.glob("decoded-*.npy"))
+    train(config)
+    cache = open_cache(config)
+    written = list(cache.folder.glob("decoded-*.npy"))
     assert len(written) == 1
     deviations = np.load(written[0])
-    assert deviations.shape == (summary.task.cache.num_rows, summary.task.cache.mel.n_mels)
-    training = np.flatnonzero(~summary.task.cache.is_validation)[0]
-    first, count = summary.task.cache.frame_starts[training], summary.task.cache.frame_counts[training]
+    assert deviations.shape == (cache.num_rows, cache.mel.n_mels)
+    training = np.flatnonzero(~cache.is_validation)[0]
+    first, count = cache.frame_starts[training], cache.frame_counts[training]
     assert np.abs(deviations[first : first + count]).max() > 0.01
     changed = written[0].stat().st_mtime_ns
     train(

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from myxtts.errors import AudioError, MyXTTSError, TextError, VoiceError
-from myxtts.serving.engine import BusyError
+from myxtts.serving.turns import BusyError
 
 LOG = logging.getLogger("myxtts.serving")
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
