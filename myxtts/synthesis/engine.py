@@ -17,6 +17,7 @@ from onnx import ModelProto
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
+from myxtts.synthesis.minimal_filtering import use_minimal_filtering
 from myxtts.synthesis.onnx_file import cut_model, read_model, weights_of
 from myxtts.synthesis.voice_folder import (
     FEATURES,
@@ -151,6 +152,7 @@ def load_engine(
     inputs, outputs = voice_tensors(description)
     model = read_model(folder / VOICE_MODEL_NAME, inputs, outputs)
     _check_network(folder, description, model)
+    use_minimal_filtering(model)
     encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
     decoder = Session(cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,)), threads)
     longest = LONGEST_SYMBOL_SECONDS * description.mel_spec().frames_per_second
