@@ -333,7 +333,7 @@ class _Destination:
     @property
     def name(self) -> str:
         if not self.is_written:
-            return "played"
+            return "playing"
         return printable(str(self.path)) if self.path is not None else "standard output"
 
     @property

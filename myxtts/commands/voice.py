@@ -120,8 +120,8 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--words",
         metavar="FILE",
-        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: the 126,000 words of our "
-        "English, or the words of our Persian pronunciation model)",
+        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: 172,000 English "
+        "words, or the words of our Persian pronunciation model)",
     )
 
 
@@ -222,10 +222,10 @@ def _given_speakers(flags: list[str]) -> dict[str, str]:
 
 def _show(voice: str | None) -> int:
     from myxtts.synthesis.bundled import find_voice
-    from myxtts.synthesis.voice_folder import read_description
+    from myxtts.synthesis.voice import check_voice
 
     folder = find_voice(voice)
-    description = read_description(folder)
+    description = check_voice(folder)
     _write_entries(_entries_of(folder, description))
     _write_scores(folder)
     if description.about:
@@ -285,10 +285,10 @@ def list_voices(folders: Sequence[Path]) -> int:
 
 def _summary_of(folder: Path) -> str:
     """Rate, languages and speakers of a voice on one line, or why it cannot be used."""
-    from myxtts.synthesis.voice_folder import read_description
+    from myxtts.synthesis.voice import check_voice
 
     try:
-        description = read_description(folder)
+        description = check_voice(folder)
     except MyXTTSError as error:
         return f"cannot be used: {printable(str(error), keeps_lines=False)}"
     speakers = description.speakers

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from myxtts.errors import VoiceError
+from myxtts.export.exported_lexicon import exported_lexicon
 from myxtts.export.graph import Graph
 from myxtts.export.piper import END, PAD, START, add_program_inputs, espeak_voice, piper_model, symbol_ids
 from myxtts.export.whole_voice import (
@@ -21,8 +22,6 @@ from myxtts.export.whole_voice import (
     INT64,
     Shapes,
     WholeVoice,
-    frequent_words,
-    lexicon_of,
     read_voice,
     write_export,
 )
@@ -39,7 +38,7 @@ def export_sherpa(folder: Path, out: Path, language: str | None = None, words: S
         folder: the voice.
         out: a new folder.
         language: of the exported voice; by default its first.
-        words: of the lexicon; by default all words that our pronunciation model knows.
+        words: of the lexicon; by default `exported_lexicon.frequent_words`.
     """
     voice = read_voice(folder, language)
     ids = symbol_ids(voice.description)
@@ -49,7 +48,7 @@ def export_sherpa(folder: Path, out: Path, language: str | None = None, words: S
             raise VoiceError("A voice of letters needs no lexicon. Leave out --words.")
         model = piper_model(voice, _letter_metadata(voice, ids))
         return _write(voice, out, model, {"tokens.txt": tokens.encode()})
-    lexicon = STRING_PATH + lexicon_of(voice, words or frequent_words(voice.language))
+    lexicon = STRING_PATH + exported_lexicon(voice.description, folder, voice.language, words)
     return _write(
         voice,
         out,

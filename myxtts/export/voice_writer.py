@@ -38,6 +38,7 @@ from myxtts.synthesis.voice_folder import (
     check_description,
     model_files,
     read_description,
+    read_models,
 )
 from myxtts.text import g2p
 from myxtts.text.cleanup import base_language
@@ -82,6 +83,7 @@ def copy_voice(source: Path, folder: Path, *, copies_assets: bool = True, vocode
     With another vocoder (as in `save_voice`) the scores and samples, which are those of the old one, are left out.
     """
     description, vocoder = _with_vocoder(_with_g2p_hashes(read_description(source)), vocoder)
+    read_models(source, description)
     sounding = () if vocoder is not None else (SCORES_NAME, *SAMPLE_NAMES)
     names = [path.name for path in model_files(source, description)]
     names += [name for name in (LICENSE_NAME, *sounding) if (source / name).is_file()]

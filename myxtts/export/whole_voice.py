@@ -7,7 +7,7 @@ program: the inputs of voice.onnx, samples as output, and next to it the symbols
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,13 @@ import onnx
 from onnx import TensorProto
 
 from myxtts.errors import VoiceError
+from myxtts.export.exported_lexicon import exported_lexicon
 from myxtts.export.graph import Graph
 from myxtts.export.griffin_lim_graph import GriffinLimGraph
 from myxtts.export.networks import add_speech
 from myxtts.runtime.atomic import cause_of, replacing_folder
-from myxtts.runtime.progress import open_progress
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language
-from myxtts.synthesis.reader import open_tokenizer
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file
 from myxtts.synthesis.voice_folder import (
     GRIFFIN_LIM,
@@ -37,14 +36,8 @@ from myxtts.synthesis.voice_folder import (
     read_weights,
     speaker_vectors_of,
 )
-from myxtts.text import g2p
-from myxtts.text.cleanup import base_language
-from myxtts.text.pauses import WORD_BOUNDARY
-from myxtts.text.tokenizer import Tokenizer
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
-WORDS_AT_ONCE = 2000
-"""Words that are phonemized before progress is reported."""
 VOCODER_SEED = 1.0
 """Of the random noise inside an exported graph: every new session draws the same numbers."""
 
@@ -181,47 +174,11 @@ def export_onnx(folder: Path, out: Path, language: str | None = None, words: Seq
         "model.json": (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode(),
     }
     if voice.speaks_phonemes:
-        files["lexicon.txt"] = lexicon_of(voice, words or frequent_words(voice.language)).encode()
+        files["lexicon.txt"] = exported_lexicon(description, folder, voice.language, words).encode()
     return write_export(voice, out, files)
 
 
-# --- words and files --------------------------------------------------------------------------------------------------
-
-
-def frequent_words(language: str) -> list[str]:
-    """The words that our own pronunciation model of a language knows: 126,000 in English (CMUdict); none without a model."""
-    code = base_language(language)
-    if not g2p.covers(code):
-        return []
-    model = g2p.english_model() if code == "en" else g2p.persian_model()
-    return sorted({word for word in model.lexicon if not any(character.isspace() for character in word)})
-
-
-def lexicon_of(voice: WholeVoice, words: Iterable[str]) -> str:
-    """`word p1 p2 …` per line, phonemized by the voice's own front end; words that it cannot speak are left out."""
-    words = list(dict.fromkeys(word.strip().lower() for word in words if len(word.split()) == 1))
-    if not words:
-        raise VoiceError(
-            f"A voice of phonemes needs a lexicon, and there is no list of words of {voice.language!r} in MyXTTS. Give one: "
-            "--words FILE, one word per line."
-        )
-    tokenizer = open_tokenizer(voice.description, voice.folder)
-    lines = []
-    with open_progress() as progress:
-        for start in range(0, len(words), WORDS_AT_ONCE):
-            lines += _lexicon_lines(tokenizer, words[start : start + WORDS_AT_ONCE], voice.language)
-            progress("phonemizing words", min(start + WORDS_AT_ONCE, len(words)), len(words))
-    return "".join(lines)
-
-
-def _lexicon_lines(tokenizer: Tokenizer, words: Sequence[str], language: str) -> list[str]:
-    names = tokenizer.symbols.symbols
-    spelled = [[names[each] for each in encoded.ids] for encoded in tokenizer.encode_many(words, language)]
-    return [
-        f"{word} {' '.join(sounds)}\n"
-        for word, symbols in zip(words, spelled, strict=True)
-        if (sounds := [each for each in symbols if each != WORD_BOUNDARY])
-    ]
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def write_export(voice: WholeVoice, out: Path, files: dict[str, bytes]) -> Path:

@@ -17,7 +17,8 @@ from onnx import ModelProto
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.synthesis.onnx_file import cut_model, read_model, weights_of
+from myxtts.synthesis.minimal_filtering import use_minimal_filtering
+from myxtts.synthesis.onnx_file import cut_model, weights_of
 from myxtts.synthesis.voice_folder import (
     FEATURES,
     FRAMES_PER_SYMBOL,
@@ -25,10 +26,9 @@ from myxtts.synthesis.voice_folder import (
     MEL,
     REFERENCES,
     SPEAKER_INPUT,
-    SPEAKER_MODEL_NAME,
     VECTORS,
-    VOICE_MODEL_NAME,
     VoiceDescription,
+    read_models,
     speaker_vectors_of,
     voice_tensors,
 )
@@ -148,17 +148,16 @@ def load_engine(
     folder: Path, description: VoiceDescription, threads: int | None = None
 ) -> tuple[Engine, np.ndarray | None]:
     """Open the networks of a voice folder, and read the vectors of its named speakers (speakers, speaker_channels)."""
-    inputs, outputs = voice_tensors(description)
-    model = read_model(folder / VOICE_MODEL_NAME, inputs, outputs)
-    _check_network(folder, description, model)
+    model, speaker_model = read_models(folder, description)
+    use_minimal_filtering(model)
+    inputs, _ = voice_tensors(description)
     encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
     decoder = Session(cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,)), threads)
     longest = LONGEST_SYMBOL_SECONDS * description.mel_spec().frames_per_second
-    if not description.model_spec().has_speakers:
+    if speaker_model is None:
         return Engine(encoder, decoder, None, longest), None
-    model = read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,))
-    vectors = speaker_vectors_of(weights_of(model), description)
-    return Engine(encoder, decoder, Session(model, threads), longest), vectors
+    vectors = speaker_vectors_of(weights_of(speaker_model), description)
+    return Engine(encoder, decoder, Session(speaker_model, threads), longest), vectors
 
 
 def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
@@ -169,20 +168,3 @@ def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
         "language": np.array(sampling.language, np.int64),
         SPEAKER_INPUT: sampling.speaker.astype(np.float32),
     }
-
-
-def _check_network(folder: Path, description: VoiceDescription, model: ModelProto) -> None:
-    """Raise a `VoiceError` unless voice.onnx and voice.json describe the same symbols, languages and bands."""
-    spec = description.model_spec()
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
-    expected = {
-        "text_encoder/embedding/embeddings": (spec.num_symbols, spec.text_channels),
-        "language_embedding/embeddings": (spec.num_languages + 1, spec.speaker_channels),
-        "mel_mean": (spec.n_mels,),
-    }
-    for name, shape in expected.items():
-        if shapes.get(name) != shape:
-            raise VoiceError(
-                f"{folder / VOICE_MODEL_NAME} does not fit voice.json: {name} has shape {shapes.get(name)}, expected {shape}. "
-                "Copy the whole voice folder again, or export it again."
-            )

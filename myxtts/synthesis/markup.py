@@ -25,9 +25,9 @@ RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.2
 EMPHASIS_SPEEDS = {"strong": 0.8, "moderate": 0.9, "none": 1.0, "reduced": 1.1}
 """Of `<emphasis level>`: emphasis is slower speech."""
 SLOWEST, FASTEST = 0.25, 4.0
-_MARK = re.compile(r"\[pause:\s*([0-9]{1,4}(?:\.[0-9]{1,4})?)\s*(ms|s)\]|\[\[([^\[\]]{1,500})\]\]", re.IGNORECASE)
+_MARK = re.compile(r"\[pause:([^\[\]]{0,100})\]|\[\[([^\[\]]{1,500})\]\]", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml\b[^<>]*\?>")
-_TIME = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*(ms|s)\s*")
+_TIME = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12})\s*(ms|s)\s*", re.IGNORECASE)
 _PERCENT = re.compile(r"\s*([+-]?)([0-9]{1,4}(?:\.[0-9]{1,2})?)%\s*")
 
 
@@ -96,10 +96,10 @@ def _parse_marks(text: str, style: Style) -> Iterator[SpokenText | Break]:
     position = 0
     for match in _MARK.finditer(text):
         yield from _spoken(text[position : match.start()], style)
-        if match[3] is not None:
-            yield SpokenText(match[3].strip(), style, is_phonemes=True)
+        if match[2] is not None:
+            yield SpokenText(match[2].strip(), style, is_phonemes=True)
         else:
-            yield Break(_seconds(match[1], match[2].lower()))
+            yield Break(_seconds(match[1], f"[pause:{match[1]:.20}]"))
         position = match.end()
     yield from _spoken(text[position:], style)
 
@@ -150,16 +150,17 @@ def _break_seconds(element: ElementTree.Element) -> float:
     time = element.get("time")
     if time is None:
         return BREAK_SECONDS.get(element.get("strength", "medium"), BREAK_SECONDS["medium"])
+    return _seconds(time, f'<break time="{time:.20}">')
+
+
+def _seconds(time: str, mark: str) -> float:
+    """The seconds of a time such as "300ms" or "1.5s"; `mark` is named in errors."""
     match = _TIME.fullmatch(time)
     if match is None:
-        raise TextError(f'<break time="{time:.20}"> is not a time. Expected such as "500ms" or "1.5s".')
-    return _seconds(match[1], match[2])
-
-
-def _seconds(number: str, unit: str) -> float:
-    seconds = float(number) / (1000 if unit == "ms" else 1)
+        raise TextError(f'{mark} has no time. Expected such as "500ms" or "1.5s".')
+    seconds = float(match[1]) / (1000 if match[2].lower() == "ms" else 1)
     if seconds > LONGEST_PAUSE_SECONDS:
-        raise TextError(f"A pause lasts {LONGEST_PAUSE_SECONDS:g} s at most. Received: {seconds:g} s.")
+        raise TextError(f"A pause lasts {LONGEST_PAUSE_SECONDS:g} s at most. Received: {mark}.")
     return seconds
 
 

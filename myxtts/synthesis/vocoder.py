@@ -67,6 +67,12 @@ def open_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path, 
     return open_vocoder_file(vocoder_file(reference, voice_folder), mel, threads, reference.sha256)
 
 
+def check_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path) -> None:
+    """Raise the `VoiceError` that `open_vocoder` would; nothing is run."""
+    if reference.name != GRIFFIN_LIM:
+        _read(vocoder_file(reference, voice_folder), mel, reference.sha256)
+
+
 def open_vocoder_file(path: Path, mel: MelSpec, threads: int | None = None, sha256: str | None = None) -> NeuralVocoder:
     """The vocoder in a file; a `VoiceError` if it cannot be used, or not with mels of this definition."""
     model, spec = _read(path, mel, sha256)

@@ -35,8 +35,8 @@ from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_part
 from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces, sample_pieces
 from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
-from myxtts.synthesis.vocoder import Vocoder, find_vocoder, open_vocoder, open_vocoder_file
-from myxtts.synthesis.voice_folder import VoiceDescription, read_description, voice_identity
+from myxtts.synthesis.vocoder import Vocoder, check_vocoder, find_vocoder, open_vocoder, open_vocoder_file
+from myxtts.synthesis.voice_folder import VoiceDescription, read_description, read_models, voice_identity
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.tokenizer import Tokenizer
 
@@ -322,3 +322,16 @@ def _options(options: SpeechOptions | None, named: dict) -> SpeechOptions:
     if options is not None and named:
         raise VoiceError(f"Give a SpeechOptions or options by name, not both. Received both: {sorted(named)}.")
     return options or SpeechOptions(**named)
+
+
+def check_voice(folder: str | Path) -> VoiceDescription:
+    """The description of a voice whose files are all there and whole; otherwise the `VoiceError` of `Voice.load`.
+
+    The models are read and checked, and not opened: a list of voices needs no sessions.
+    """
+    folder = Path(folder)
+    description = read_description(folder)
+    open_tokenizer(description, folder)
+    read_models(folder, description)
+    check_vocoder(description.vocoder, description.mel_spec(), folder)
+    return description

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
@@ -38,6 +38,9 @@ from myxtts.runtime.untrusted_files import check_regular_file, open_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.text.lexicon import load_lexicon
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 FORMAT = "myxtts-voice"
 FORMAT_VERSION = 3
@@ -309,15 +312,45 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
         raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}") from None
 
 
-def read_weights(folder: str | Path) -> tuple[VoiceDescription, dict[str, np.ndarray]]:
-    """The description of a voice and every weight of its network by name, float32; training starts from them."""
-    from myxtts.synthesis.onnx_file import read_model, weights_of
+def read_models(folder: str | Path, description: VoiceDescription) -> tuple[ModelProto, ModelProto | None]:
+    """The checked models of a voice: voice.onnx, and speaker.onnx of a voice of several speakers.
+
+    A `VoiceError` for files that are damaged, foreign or do not fit voice.json. Nothing is run.
+    """
+    from myxtts.synthesis.onnx_file import read_model
 
     folder = Path(folder)
+    voice = read_model(folder / VOICE_MODEL_NAME, *voice_tensors(description))
+    _check_shapes(folder, description, voice)
+    if not description.model_spec().has_speakers:
+        return voice, None
+    return voice, read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,))
+
+
+def _check_shapes(folder: Path, description: VoiceDescription, model: ModelProto) -> None:
+    """Raise a `VoiceError` unless voice.onnx and voice.json describe the same symbols, languages and bands."""
+    spec = description.model_spec()
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    expected = {
+        "text_encoder/embedding/embeddings": (spec.num_symbols, spec.text_channels),
+        "language_embedding/embeddings": (spec.num_languages + 1, spec.speaker_channels),
+        "mel_mean": (spec.n_mels,),
+    }
+    for name, shape in expected.items():
+        if shapes.get(name) != shape:
+            raise VoiceError(
+                f"{folder / VOICE_MODEL_NAME} does not fit voice.json: {name} has shape {shapes.get(name)}, expected {shape}. "
+                "Copy the whole voice folder again, or export it again."
+            )
+
+
+def read_weights(folder: str | Path) -> tuple[VoiceDescription, dict[str, np.ndarray]]:
+    """The description of a voice and every weight of its network by name, float32; training starts from them."""
+    from myxtts.synthesis.onnx_file import weights_of
+
     description = read_description(folder)
-    weights = weights_of(read_model(folder / VOICE_MODEL_NAME, *voice_tensors(description)))
-    if description.model_spec().has_speakers:
-        weights |= weights_of(read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,)))
+    voice, speaker = read_models(folder, description)
+    weights = weights_of(voice) | ({} if speaker is None else weights_of(speaker))
     weights.pop(SPEAKER_VECTORS, None)
     return description, weights
 

@@ -117,6 +117,11 @@ def reviewed_readings(code: str) -> Mapping[str, str]:
     return {word: phonemes for word, phonemes in pairs}  # noqa: C416 - dict() of lists of two has no type
 
 
+def more_english_words() -> list[str]:
+    """Frequent words that the English lexicon lacks, without readings, for programs that have only a lexicon."""
+    return (MODEL_FOLDER / "en_words.txt").read_text(encoding="utf-8").split()
+
+
 @functools.cache
 def model_digest(code: str) -> str:
     """A short text that changes with the model and the reviewed readings, for fingerprints."""

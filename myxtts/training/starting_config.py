@@ -24,7 +24,7 @@ from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.spec import SIZES, ModelSpec
 from myxtts.runtime.progress import ignore_line
 from myxtts.synthesis.bundled import BUNDLED, NAMES, bundled_origin, find_voice
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, read_description
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, Defaults, read_description, read_models
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import checkpoints_in, read_state, resolve_checkpoint
 
@@ -70,10 +70,11 @@ def locate_origin(init_from: str) -> Path:
 
 
 def read_origin(init_from: str) -> Origin:
-    """Read what `init_from` was trained with; its weights are not read."""
+    """Read what `init_from` was trained with. The models of a voice are checked: damage shows before the corpus is prepared."""
     path = locate_origin(init_from)
     if (path / DESCRIPTION_NAME).is_file():
         voice = read_description(path)
+        read_models(path, voice)
         return Origin(
             init_from,
             voice.mel_spec(),

@@ -91,7 +91,7 @@ def test_play_alone_writes_no_file(voice, here, players, capsys):
     assert main(["say", "Hello.", "--voice", voice, "--play", "--steps", "1"]) == 0
     assert soundfile.info(played).samplerate == 8000
     assert names_in(here) == []
-    assert capsys.readouterr().out.startswith("played: ")
+    assert capsys.readouterr().out.startswith("playing: ")
 
 
 def test_what_is_played_is_what_is_written(voice, here, players):

@@ -148,6 +148,33 @@ def test_a_voice_that_cannot_be_used_is_listed_with_its_reason(here, capsys):
     assert line.isprintable()
 
 
+def test_a_voice_with_a_damaged_file_is_one_line_for_every_command(here, capsys):
+    damaged = write_voice(here / "damaged")
+    content = (damaged / "voice.onnx").read_bytes()
+    (damaged / "voice.onnx").write_bytes(content[: len(content) // 2])
+    reason = "voice.onnx is cut off, damaged or not an ONNX file"
+    assert main(["voice", "list", str(here)]) == 0
+    assert f"cannot be used: {damaged}/{reason}" in capsys.readouterr().out
+    commands = (
+        ["voice", "show", str(damaged)],
+        ["voice", "export", str(damaged), "copy"],
+        ["export", str(damaged), "out", "--format", "onnx"],
+        ["say", "a", "--voice", str(damaged)],
+        ["train", "--init-from", str(damaged), "--checkpoint-dir", "run"],
+    )
+    for command in commands:
+        assert reason in failure_of(capsys, *command)
+    assert [path.name for path in here.iterdir()] == ["damaged"]
+
+
+def test_a_voice_whose_vocoder_is_missing_is_listed_with_its_reason(here, capsys):
+    folder = write_voice(here / "mute")
+    content = json.loads((folder / "voice.json").read_text()) | {"vocoder": {"name": "lost", "sha256": "0" * 64}}
+    (folder / "voice.json").write_text(json.dumps(content))
+    assert main(["voice", "list", str(folder)]) == 0
+    assert "needs the vocoder 'lost'" in capsys.readouterr().out
+
+
 def test_a_folder_without_voices_or_that_does_not_exist_is_an_error(here, capsys):
     assert "No voice in ." in failure_of(capsys, "voice", "list", ".")
     assert "nowhere is not a folder" in failure_of(capsys, "voice", "list", "nowhere")

@@ -61,7 +61,7 @@ def sherpa_voice(sherpa_onnx, **kind):
 
 def test_sherpa_speaks_the_words_of_our_lexicon_as_we_do(tmp_path):
     sherpa_onnx = pytest.importorskip("sherpa_onnx")
-    folder = export_sherpa(bundled_voice(), tmp_path / "kathleen")  # all 126,000 words
+    folder = export_sherpa(bundled_voice(), tmp_path / "kathleen")  # all 172,000 words
     matcha = sherpa_onnx.OfflineTtsMatchaModelConfig(
         acoustic_model=str(folder / "model.onnx"),
         vocoder="",

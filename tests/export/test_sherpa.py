@@ -5,9 +5,9 @@ import onnx
 import pytest
 
 from myxtts.cli import main
+from myxtts.export.exported_lexicon import frequent_words
 from myxtts.export.piper import symbol_ids
 from myxtts.export.sherpa import STRING_PATH, export_sherpa
-from myxtts.export.whole_voice import frequent_words
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.voice import Voice
 from tests.export.test_piper import expected
@@ -76,18 +76,26 @@ def test_matcha_says_what_our_engine_says_with_a_boundary_after_each_pause(phone
 
 
 def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys, monkeypatch):
-    assert len(frequent_words("en")) > 100_000
-    assert frequent_words("de") == []
-    monkeypatch.setattr("myxtts.export.sherpa.frequent_words", lambda language: {"en": ["hello"]}.get(language, []))
+    known = "myxtts.export.exported_lexicon.frequent_words"
+    monkeypatch.setattr(known, lambda language: {"en": {"hello": "hello"}}.get(language, {}))
     words = ["export", str(phonemes), str(tmp_path / "out"), "--format", "sherpa"]
     assert main(words) == 0
     assert (tmp_path / "out" / "lexicon.txt").read_text() == STRING_PATH + "hello h ɪ\n"
     assert main(words) == 2
     assert "exists, so it is not replaced" in capsys.readouterr().err
-    monkeypatch.setattr("myxtts.export.sherpa.frequent_words", lambda language: [])
+    monkeypatch.setattr(known, lambda language: {})
     words[2] = str(tmp_path / "other")
     assert main(words) == 2
     assert "--words FILE" in capsys.readouterr().err
+
+
+def test_english_has_words_that_the_dictionary_lacks_with_what_is_read_for_them():
+    words = frequent_words("en")
+    assert len(words) > 170_000
+    assert frequent_words("de") == {}
+    read = {"hello": "hello", "jewellery": "jewellery", "seaplane": "seaplane", "nhs": "NHS", "ft": "FT", "tv": "tv"}
+    read |= {"iii": "three", "xiv": "fourteen", "dont": "don't", "were": "were", "dr": "doctor"}
+    assert {word: words.get(word) for word in read} == read
 
 
 def test_words_that_are_not_utf8_or_none_and_words_for_letters_are_refused(tmp_path, phonemes, capsys):

@@ -54,9 +54,12 @@ def test_ssml_is_read_with_its_pauses_rates_languages_and_speakers():
         ("<speak>Hello", "not well-formed SSML"),
         ("<speak><b></speak>", "not well-formed SSML"),
         ('<?xml version="1.0"?><!DOCTYPE speak><speak>a</speak>', "document type"),
-        ('<speak><break time="long"/></speak>', "is not a time"),
+        ('<speak><break time="long"/></speak>', "has no time"),
         ('<speak><break time="61s"/></speak>', "lasts 60 s at most"),
         ("[pause:61s]", "lasts 60 s at most"),
+        ("[pause:99999s]", r"lasts 60 s at most. Received: \[pause:99999s\]"),
+        ("[pause:2min]", r"\[pause:2min\] has no time"),
+        ("[pause:-1s]", "has no time"),
         ('<speak><prosody rate="quickly">a</prosody></speak>', "is not a rate"),
         ('<speak><!DOCTYPE a [<!ENTITY b "c">]>&b;</speak>', "document type"),
         ("<speak>" + "<b>" * 5000 + "</b>" * 5000 + "</speak>", "nested too deeply|not well-formed"),
@@ -65,6 +68,11 @@ def test_ssml_is_read_with_its_pauses_rates_languages_and_speakers():
 def test_broken_marks_raise_with_the_reason(text, message):
     with pytest.raises(TextError, match=message):
         parse_markup(text)
+
+
+def test_times_are_written_in_seconds_or_milliseconds():
+    times = ("0.5s", ".5s", " 500 ms ", "500MS")
+    assert [parse_markup(f"[pause:{time}]") for time in times] == [[Break(0.5)]] * len(times)
 
 
 def test_an_xml_declaration_may_come_before_ssml():
