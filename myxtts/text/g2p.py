@@ -26,6 +26,7 @@ from myxtts.text.g2p_files import load_model
 from myxtts.text.g2p_persian import PersianG2P
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span
+from myxtts.text.persian_homographs import HOMOGRAPH_RULES_PATH
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
 from myxtts.text.scripts import READABLE_SIGNS, is_foreign
 
@@ -119,8 +120,9 @@ def reviewed_readings(code: str) -> Mapping[str, str]:
 
 @functools.cache
 def model_digest(code: str) -> str:
-    """A short text that changes with the model and the reviewed readings, for fingerprints."""
-    return hashlib.sha256(model_path(code).read_bytes() + reviewed_path(code).read_bytes()).hexdigest()[:16]
+    """A short text that changes with the model, the reviewed readings and the rules of homographs, for fingerprints."""
+    paths = [model_path(code), reviewed_path(code), *([HOMOGRAPH_RULES_PATH] if code == "fa" else [])]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 def phonemize(

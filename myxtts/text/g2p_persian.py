@@ -1,4 +1,4 @@
-"""Persian text to phonemes: lexicon, homographs by context, a letter tagger for other words and the ezafe, stress by rule."""
+"""Persian text to phonemes: lexicon, homographs by rule and by context, a letter tagger for other words and the ezafe, stress by rule."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel
 from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.persian_homographs import find_rule
 from myxtts.text.persian_letters import (
     AFFRICATES,
     HAMZA,
@@ -29,6 +30,8 @@ _UNSTRESSED = frozenset("و از به در با که تا را بر برای ی�
 _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
 """Endings after which the stress stays on the syllable before; سی‌اُم is an ordinal."""
 _VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
+_FINAL_GEMINATE = re.compile(rf"(?<=([^{VOWELS}]))\1$")
+"""Heard before a vowel only: hæqq-e man, but in hæq."""
 _WITHOUT_EZAFE = frozenset(f"دات اسلش بک{ZWNJ}اسلش آندرلاین دونقطه خط{ZWNJ}تیره ات{ZWNJ}ساین ممیز".split())
 """Names of signs between two words."""
 _SIGNS_OF_NUMBERS = ("منفی", "مثبت")
@@ -72,7 +75,9 @@ class PersianG2P:
             phonemes = next(read) if known is None else known
             if line.marks[word.end - 1] & 1 << TANVIN and not phonemes.endswith("æn"):
                 phonemes = phonemes.rstrip("ɑæ") + "æn"
-            if has_ezafe and not _ends_in_ezafe(letters, phonemes):
+            if not has_ezafe:
+                phonemes = _FINAL_GEMINATE.sub("", phonemes)
+            elif not _ends_in_ezafe(letters, phonemes):
                 phonemes = add_ezafe(phonemes)
             readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe)))
         return readings
@@ -93,9 +98,13 @@ class PersianG2P:
         letters, written = line.text_of(word), line.written_form(word)
         if written != letters and not line.marks[word.end - 1] & 1 << TANVIN:
             return self.lexicon.get(written)
-        if letters in self.homographs.readings:
-            place = next(position for position, (_, own) in enumerate(words) if own == index)
-            return self.homographs.choose([word for word, _ in words], place).phonemes
+        place = next(position for position, (_, own) in enumerate(words) if own == index)
+        texts = [word for word, _ in words]
+        rule = find_rule(texts, place)
+        if letters in self.homographs.readings and not (rule and rule.conditions):
+            return self.homographs.choose(texts, place, rule.phonemes if rule else None).phonemes
+        if rule:
+            return rule.phonemes
         if letters == "و":
             return "o" if _is_inside_number(words, index) else "væ"
         return self.lexicon.get(letters)
