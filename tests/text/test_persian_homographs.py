@@ -5,6 +5,7 @@ import pytest
 from myxtts.text.g2p import persian_model
 from myxtts.text.persian_homographs import find_rule, homograph_rules
 from myxtts.text.persian_letters import LETTERS, VOWELS, add_ezafe, read_line
+from myxtts.text.persian_numbers import ZWNJ
 
 RULES = [rule for rules in homograph_rules().values() for rule in rules]
 PHONEMES = set(VOWELS + "pbtdkɡqʔfvszʃʒxhmnlrjʧʤ")
@@ -24,7 +25,7 @@ def test_the_example_of_a_rule_is_read_by_it(rule):
     words = words_of(rule.example)
     assert find_rule(words, words.index(rule.word)) == rule
     assert set(rule.phonemes) <= PHONEMES
-    assert set(rule.word) <= set(LETTERS)
+    assert set(rule.word) <= {*LETTERS, ZWNJ}
 
 
 def test_conditions_are_of_the_known_kinds_and_only_the_last_row_holds_always():
