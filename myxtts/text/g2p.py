@@ -24,9 +24,9 @@ from myxtts.text.cleanup import base_language
 from myxtts.text.g2p_english import EnglishG2P
 from myxtts.text.g2p_files import load_model
 from myxtts.text.g2p_persian import PersianG2P
+from myxtts.text.homograph_rules import rules_path
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span
-from myxtts.text.persian_homographs import HOMOGRAPH_RULES_PATH
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
 from myxtts.text.scripts import READABLE_SIGNS, is_foreign
 
@@ -121,7 +121,7 @@ def reviewed_readings(code: str) -> Mapping[str, str]:
 @functools.cache
 def model_digest(code: str) -> str:
     """A short text that changes with the model, the reviewed readings and the rules of homographs, for fingerprints."""
-    paths = [model_path(code), reviewed_path(code), *([HOMOGRAPH_RULES_PATH] if code == "fa" else [])]
+    paths = [model_path(code), reviewed_path(code), rules_path(code)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 

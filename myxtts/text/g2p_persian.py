@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel
+from myxtts.text.homograph_rules import find_rule
 from myxtts.text.letter_tagger import LetterTagger
 from myxtts.text.persian_ezafe import DAY_PARTS, Place, may_have_ezafe, must_have_ezafe
-from myxtts.text.persian_homographs import find_rule
 from myxtts.text.persian_letters import (
     AFFRICATES,
     HAMZA,
@@ -95,7 +95,7 @@ class PersianG2P:
         letters, written = texts[place], line.written_form(word)
         if written != letters and not line.marks[word.end - 1] & 1 << TANVIN:
             return self.lexicon.get(written)
-        rule = find_rule(texts, place)
+        rule = find_rule("fa", texts, place)
         if letters in self.homographs.readings and not (rule and rule.conditions):
             return self.homographs.choose(texts, place, rule.phonemes if rule else None).phonemes
         if rule:
@@ -133,10 +133,12 @@ class PersianG2P:
 
 
 def _place(texts: Sequence[str], index: int, names_something: bool, classes: Mapping[str, str]) -> Place:
-    following = [_at(texts, index + offset) for offset in (1, 2, 3)]
-    if "" in following:  # words after a pause belong to another phrase
-        following = [*following[: following.index("")], "", "", ""][:3]
-    return Place(texts[index], _at(texts, index - 1), *following, names_something, classes)
+    after, second, third = (_at(texts, index + offset) for offset in (1, 2, 3))
+    if not after:  # words after a pause belong to another phrase
+        second = ""
+    if not second:
+        third = ""
+    return Place(texts[index], _at(texts, index - 1), after, second, third, names_something, classes)
 
 
 def _at(texts: Sequence[str], place: int) -> str:

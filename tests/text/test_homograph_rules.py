@@ -1,13 +1,15 @@
-"""Rules for Persian homographs: every example is read as its row says."""
+"""Rules for homographs: every example is read as its row says."""
+
+import re
 
 import pytest
 
-from myxtts.text.g2p import persian_model
-from myxtts.text.persian_homographs import find_rule, homograph_rules
+from myxtts.text.g2p import LANGUAGES, english_model, persian_model
+from myxtts.text.homograph_rules import find_rule, homograph_rules
 from myxtts.text.persian_letters import LETTERS, VOWELS, add_ezafe, read_line
 from myxtts.text.persian_numbers import ZWNJ
 
-RULES = [rule for rules in homograph_rules().values() for rule in rules]
+RULES = [(code, rule) for code in LANGUAGES for rules in homograph_rules(code).values() for rule in rules]
 PHONEMES = set(VOWELS + "pbtdkɡqʔfvszʃʒxhmnlrjʧʤ")
 
 
@@ -20,16 +22,20 @@ def words_of(text: str) -> list[str]:
     return [line.text_of(each) for each in line.words]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.word}-{rule.phonemes}-{rule.example[:20]}")
-def test_the_example_of_a_rule_is_read_by_it(rule):
-    words = words_of(rule.example)
-    assert find_rule(words, words.index(rule.word)) == rule
-    assert set(rule.phonemes) <= PHONEMES
-    assert set(rule.word) <= {*LETTERS, ZWNJ}
+@pytest.mark.parametrize(("code", "rule"), RULES, ids=[f"{rule.word}-{rule.example[:20]}" for _, rule in RULES])
+def test_the_example_of_a_rule_is_read_by_it(code, rule):
+    words = words_of(rule.example) if code == "fa" else re.findall(r"[\w'‑]+|[.,]", rule.example.lower())
+    assert find_rule(code, words, words.index(rule.word)) == rule
+    if code == "fa":
+        assert set(rule.phonemes) <= PHONEMES
+        assert set(rule.word) <= {*LETTERS, ZWNJ}
+    else:
+        assert rule.phonemes in [reading.phonemes for reading in english_model().homographs.readings[rule.word]]
 
 
-def test_conditions_are_of_the_known_kinds_and_only_the_last_row_holds_always():
-    for rules in homograph_rules().values():
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_conditions_are_of_the_known_kinds_and_only_the_last_row_holds_always(code):
+    for rules in homograph_rules(code).values():
         assert {place for rule in rules for place, _ in rule.conditions} <= {"before", "after", "near"}
         assert all(rule.conditions for rule in rules[:-1])
 
