@@ -182,7 +182,11 @@ class _Reader:
         if any(is_latin):
             latin = [token if own else "," for token, own in zip(tokens, is_latin, strict=True)]
             sounds = [_replaced(sound, _ENGLISH_AS_PERSIAN) for sound in self._latin_sounds(latin)]
-            sounds = [self._spelled(token) or sound for token, sound in zip(tokens, sounds, strict=True)]
+            known = persian_model(self._files.get("fa")).spoken
+            sounds = [
+                known(token.lower()) or self._spelled(token) or sound if own else ""
+                for token, sound, own in zip(tokens, sounds, is_latin, strict=True)
+            ]
         if any(map(_is_persian, tokens)):
             context = [_STAND_IN if own else token for token, own in zip(tokens, is_latin, strict=True)]
             read = iter(self._read_letters(" ".join(context)))

@@ -24,6 +24,8 @@ _MODALS = frozenset(
 _ARTICLES = frozenset("a an the my your his its their our".split())
 """Not "her", which may be an object: let her present it."""
 _OBJECTS = frozenset("a an the my your his her its their our this these those it them him us me".split())
+_SPELLED = frozenset("US IT UN AI WHO ID".split())
+"""Capitals that are spelled although they have the letters of a word."""
 _ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
 _VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
@@ -65,8 +67,10 @@ class EnglishG2P:
             return ""
         if len(written) == 1 and written.isupper() and written not in "AI":
             return self.lexicon.get(word, "")
-        if written == "A" and self._is_among_letters(words, index):
+        if written == "A" and (self._is_among_letters(words, index) or _is_letter(words, index)):
             return "ˈeɪ"
+        if written in _SPELLED and not _is_shouted(words, index):
+            return one_stress_last([self.lexicon.get(letter, "") if letter != "a" else "ˈeɪ" for letter in word])
         if word in self.homographs.readings:
             return self._homograph(words, index, self.homographs.readings[word])
         known = self._known(word)
@@ -127,6 +131,23 @@ def _is_after_modal(words: Sequence[str], index: int) -> bool:
     if len(before) == 2 and (before[1] in _ADVERBS or before[1].endswith("ly")):
         before.pop()
     return bool(before) and before[-1] in _MODALS
+
+
+def _is_letter(words: Sequence[str], index: int) -> bool:
+    """Whether a capital A inside a sentence is the letter: vitamin A is …, but once upon A Time."""
+    before, after = (words[place] if 0 <= place < len(words) else "" for place in (index - 1, index + 1))
+    return before[-1:].isalpha() and not after[:1].isupper()
+
+
+def _is_shouted(words: Sequence[str], index: int) -> bool:
+    """Whether the words next to a word are in capitals too: IT IS."""
+    around = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]
+    return any(len(word) > 1 and word.isupper() and word not in _SPELLED for word in around)
+
+
+def one_stress_last(names: Sequence[str]) -> str:
+    """Names of letters as one word, stressed on the last one."""
+    return "".join(name.replace("ˈ", "ˌ") for name in names[:-1]) + names[-1]
 
 
 def _is_infinitive(words: Sequence[str], index: int) -> bool:

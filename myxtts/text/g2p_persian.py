@@ -76,6 +76,11 @@ class PersianG2P:
             readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe)))
         return readings
 
+    def spoken(self, word: str) -> str:
+        """IPA of a word of the lexicon alone, with stress; nothing if the lexicon does not have it."""
+        phonemes = self.lexicon.get(word)
+        return _in_inventory(_stressed(word, phonemes, has_ezafe=False)) if phonemes else ""
+
     def _by_letters(self, line: Line, words: Sequence[Word]) -> tuple[np.ndarray, Iterator[str]]:
         """The end scores of the line, (letters,), and the phonemes of some of its words.
 
