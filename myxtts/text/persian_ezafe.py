@@ -15,14 +15,17 @@ from typing import NamedTuple
 from myxtts.text.persian_numbers import ZWNJ, is_cardinal
 
 DAY_PARTS = frozenset("صبح شب ظهر عصر بامداد بعدازظهر غروب".split())
-_MONTHS = frozenset("فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split())
+_MONTHS = frozenset(
+    "فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند ژانویه فوریه مارس آوریل مه ژوئن ژوئیه اوت سپتامبر اکتبر "
+    "نوامبر دسامبر".split()
+)
 _NAMES_OF_SIGNS = frozenset(f"دات اسلش بک{ZWNJ}اسلش آندرلاین دونقطه خط{ZWNJ}تیره ات{ZWNJ}ساین ممیز".split())
 _HONORIFICS = (
     "منهای", "علیه‌", "علیها‌", "علیهم‌", "علیهاالسلام", "صلی‌الله", "سلام‌الله", "عجل‌الله", "رحمت‌الله", "رحمه‌الله", "رضی‌الله",
 )  # fmt: skip
 """How words begin that no ezafe joins to the word before them, most of them honorifics."""
 _ALONE = frozenset(
-    "همیشه هنوز باید نباید شاید آیا اگر ولی اما که تا را هم نیز فقط امروزه سپس چرا چون زیرا یا هر این همین همان چه "
+    "کمی همیشه هنوز باید نباید شاید آیا اگر ولی اما که تا را هم نیز فقط امروزه سپس چرا چون زیرا یا هر این همین همان چه "
     "کدام هیچ چند خیلی بسیار بلکه البته گاهی همواره هرگز اکنون اینکه آنکه همچنین اینجا آنجا است بود شد کرد دارد نیست "
     "هست شود کند باشد بودند شدند کردند دارند هستند کنند شوند باشند".split()
 )
@@ -35,23 +38,36 @@ _PRESENT = "کن ده دار شو گیر یاب زن خور گوی آی آور �
 _FINITE = re.compile(
     rf"(?:ن|ن?می{ZWNJ})?(?:{_PAST.replace(' ', '|')})(?:م|ی|یم|ید|ند|ه{ZWNJ}?(?:ام|ای|است|ایم|اید|اند))?"
     rf"|(?:ن?می{ZWNJ}|ب|ن)?(?:{_PRESENT.replace(' ', '|')})(?:م|ی|د|یم|ید|ند)"
-    "|ن?خواه(?:م|ی|د|یم|ید|ند)"
+    "|ن?خواه(?:م|ی|د|یم|ید|ند)|ن?کن|بکن|بده|نده|بزن|نزن|بگیر|نگیر"
 )
 _PARTICIPLE = re.compile(f"ن?(?:{_PAST.replace(' ', '|')})ه")
 _COPULAS = frozenset("است نیست بود نبود هستند نیستند بودند باشد باشند".split())
+_PREDICATES = frozenset("بلد لازم ممکن ضروری آماده موفق قادر مجبور نگران خوشحال ناراحت موظف مشغول".split())
 _OF_COMPOUND_VERBS = frozenset(
-    "علاقه سخن کاهش افزایش یاد لازم شکایت پایان ادامه آغاز شروع اعلام اجرا انجام قرار دست نشان اعتقاد ادعا اشاره "
-    "تأکید تاکید استفاده کمک تلاش سعی کوشش حرکت صحبت حرف گزارش خبر تصمیم تشکیل تبدیل تغییر پیدا پدید وجود حضور شرکت "
-    "نقش تعلق اختصاص دریافت پرداخت ارائه ارایه صورت تحقق برگزار منتشر مطرح ایجاد احداث تأسیس تاسیس تولید تهیه آماده "
-    "موفق مجبور قادر متوجه روبه‌رو روبرو مواجه دچار باعث موجب سبب منجر تصویب تأیید تایید رد حل بیرون پایین جلو عقب "
-    "کنار پیش فرا باز طغیان سقوط رشد توسعه گسترش ترک پذیرایی دعوت استقبال حمایت دفاع حمله شلیک سفر دیدار گفت‌وگو "
-    "مذاکره توافق امضا لغو متوقف تعطیل پخش نمایش منصوب انتخاب تعیین معرفی محسوب تلقی متهم محکوم دستگیر بازداشت کشته "
-    "زخمی مصدوم مجروح غرق ویران تخریب بازسازی ترمیم اصلاح ثبت ضبط حفظ نگه عمل اقدام خودداری جلوگیری پرهیز شکست "
-    "ازدواج زندگی سکونت اقامت خواهش درخواست تقاضا مصرف هزینه خرج فراهم مهیا میسر ممکن واقع تشویق تهدید خاموش روشن "
-    "عوض جبران احساس درک فکر تصور گمان باور شک تردید اطمینان اعتماد تکیه ارسال وارد خارج صادر جا قبول قطع حاضر آزاد "
-    "رها سوار پیاده عازم خوشحال ناراحت نگران عصبانی مبتلا موظف ملزم برخوردار توپ‌بازی بازی گریه خنده ورزش نگاه گوش "
-    "پرواز".split()
+    "ابراز اهدا توصیه اضافه تقدیم بلد فارغ‌التحصیل تکمیل گرم سرد مهار عذرخواهی توضیح تعریف تماس آشنا مشغول سرگرم "
+    "ناپدید کنترل متحول آگاه مطلع باخبر تسلیت تبریک تشکر قدردانی تجلیل تقسیم تکرار تنظیم توجه جمع جدا خسته خوب "
+    "خراب درمان درست دوست رعایت سرزنش سفارش شنا صبر ضرر طراحی طلاق ظاهر عادت عبور عوض غلبه فاش فرض فرق فراموش قانع "
+    "قربانی قهر کشف کنار گرفتار گم محروم مرتکب مسلط معاینه مقاومت ملاقات نابود نازل نزدیک نصب نقل نمره "
+    "واگذار وصل هدایت همکاری یادآوری علاقه سخن کاهش افزایش یاد لازم شکایت پایان ادامه آغاز شروع اعلام اجرا انجام "
+    "قرار دست نشان اعتقاد ادعا اشاره تأکید تاکید استفاده کمک تلاش سعی کوشش حرکت صحبت حرف گزارش خبر تصمیم تشکیل تبدیل "
+    "تغییر پیدا پدید وجود حضور شرکت نقش تعلق اختصاص دریافت پرداخت ارائه ارایه صورت تحقق برگزار منتشر مطرح ایجاد "
+    "احداث تأسیس تاسیس تولید تهیه آماده موفق مجبور قادر متوجه روبه‌رو روبرو مواجه دچار باعث موجب سبب منجر تصویب "
+    "تأیید تایید رد حل بیرون پایین جلو عقب پیش فرا باز طغیان سقوط رشد توسعه گسترش ترک پذیرایی دعوت استقبال حمایت "
+    "دفاع حمله شلیک سفر دیدار گفت‌وگو مذاکره توافق امضا لغو متوقف تعطیل پخش نمایش منصوب انتخاب تعیین معرفی محسوب "
+    "تلقی متهم محکوم دستگیر بازداشت کشته زخمی مصدوم مجروح غرق ویران تخریب بازسازی ترمیم اصلاح ثبت ضبط حفظ نگه عمل "
+    "اقدام خودداری جلوگیری پرهیز شکست ازدواج زندگی سکونت اقامت خواهش درخواست تقاضا مصرف هزینه خرج فراهم مهیا میسر "
+    "ممکن واقع تشویق تهدید خاموش روشن جبران احساس درک فکر تصور گمان باور شک تردید اطمینان اعتماد تکیه ارسال وارد "
+    "خارج صادر جا قبول قطع حاضر آزاد رها سوار پیاده عازم خوشحال ناراحت نگران عصبانی مبتلا موظف ملزم برخوردار "
+    "توپ‌بازی بازی گریه خنده ورزش نگاه گوش پرواز".split()
 )
+_PARTICLES = frozenset(
+    "باید نباید هنوز همیشه نیز هم را که اما ولی اگر یا و تا از در با شاید هرگز چون زیرا بلکه فقط تاکنون همچنین البته آیا سپس "
+    "مگر حتی".split()
+)
+_PASSIVE = re.compile(
+    rf"(?:ن|ن?می{ZWNJ})?شد(?:م|ی|یم|ید|ند|ه{ZWNJ}?(?:است|اند))?|(?:ن?می{ZWNJ}|ن)?شو(?:م|ی|د|یم|ید|ند)|ن?خواه(?:د|ند)"
+)
+_WITH_A_COMPLEMENT = frozenset("ابراز اظهار اعلام احساس درخواست کسب".split())
 _TAKE_A_COMPLEMENT = frozenset(
     "مورد قابل عدم حق اجازه قصد وعده قول دستور فرصت امکان توان قدرت خبر ضمن غیر خلاف محل هدف زیر تحت حال روز احساس "
     "اعلام ابراز اظهار درخواست آرزو کسب طلب تقاضا ادعا".split()
@@ -75,9 +91,10 @@ _CHANGES = frozenset("کاهش افزایش رشد سود تخفیف کمتر ب
 _WEEKDAY = re.compile(f"(?:یک|دو|سه|چهار|پنج)?{ZWNJ}?شنبه|جمعه")
 _ORDINAL = re.compile("(?:یکم|اول|دوم|سوم|چهارم|پنجم|ششم|هفتم|هشتم|نهم|.*دهم|بیستم|سی‌ام)")
 _RESULTS = frozenset("نتیجه شکست پیروزی برد باخت مساوی تساوی بازی".split())
-_TITLES = frozenset("دکتر شهید سید شیخ حاج سرهنگ سرلشکر پروفسور".split())
+_TITLES = frozenset("دکتر سید شیخ حاج سرهنگ سرلشکر پروفسور".split())
 _QUESTIONS = frozenset("چطور چطوره چیست کجاست چگونه چقدر چرا چیه کجا".split())
 _JOINED = frozenset("ته وسط تحت طی طبق".split())
+_PERSONS = frozenset("مرد زن جوان پسر دختر کودک نوجوان پیرمرد پیرزن".split())
 _CLITIC = re.compile(f"(?:(?:م|ت|ش)|{ZWNJ}(?:ام|ات|اش|مان|تان|شان))$")
 
 
@@ -105,8 +122,15 @@ class EzafeRule(NamedTuple):
 
 def _is_compound_verb(place: Place) -> bool:
     is_verb = bool(_FINITE.fullmatch(place.second))
-    is_verb |= bool(_PARTICIPLE.fullmatch(place.second)) and place.third in _COPULAS
+    is_verb |= bool(_PARTICIPLE.fullmatch(place.second)) and (place.third in _COPULAS or place.third == "و")
+    if place.after in _WITH_A_COMPLEMENT and _FINITE.fullmatch(place.third):
+        return True
     return is_verb and place.after in _OF_COMPOUND_VERBS and place.word not in _TAKE_A_COMPLEMENT
+
+
+def _is_passive(place: Place) -> bool:
+    is_verb = bool(_PASSIVE.fullmatch(place.second)) or (place.second in ("شده", "نشده") and place.third in _COPULAS)
+    return is_verb and place.after.endswith(("ته", "ده"))
 
 
 def _counts_a_unit(place: Place) -> bool:
@@ -154,6 +178,7 @@ RULES = (
             or place.after in _COPULAS
             or place.classes.get(place.after) == "v"
             or (place.after in _FINAL_VERBS and not place.second)
+            or (place.after == "درآمد" and place.before == "به" and not place.second)
         ),
         (("به صدر جدول بازگشت.", "be sædre dʒædvæl bɑzɡæʃt."), ("حالت چطوره", "hɑlæt tʃetore")),
     ),
@@ -164,11 +189,29 @@ RULES = (
             ("از خانه بیرون زدم", "æz xɑne birun zædæm"),
             ("به موسیقی علاقه داشت", "be musiqi ælɑqe dɑʃt"),
             ("با مشکل روبه‌رو کرده است", "bɑ moʃkel ruberu kærde æst"),
+            ("از انتخابات ابراز نارضایتی کرد", "æz entexɑbɑt ebrɑze nɑrezɑjæti kærd"),
         ),
     ),
     EzafeRule(
+        "before a participle of a passive",
+        _is_passive,
+        (("به مشکلات معدن پرداخته شده است", "be moʃkelɑte mæʔdæn pærdɑxte ʃode æst"),),
+    ),
+    EzafeRule(
+        "before conjunctions, prepositions and adverbs",
+        lambda place: place.after in _PARTICLES,
+        (("کتاب را خواندم", "ketɑb rɑ xɑndæm"), ("ماشین باید برود", "mɑʃin bɑjæd berævæd")),
+    ),
+    EzafeRule(
+        "indefinite plural",
+        lambda place: place.word.endswith("هایی") and place.word != "نهایی",
+        (("کتاب‌هایی خوب", "ketɑbhɑʔi xub"),),
+    ),
+    EzafeRule(
         "before an adjective that a copula follows",
-        lambda place: place.classes.get(place.after) == "a" and place.second in _COPULAS,
+        lambda place: (
+            (place.classes.get(place.after) == "a" or place.after in _PREDICATES) and place.second in _COPULAS
+        ),
         (("ترافیک به شرق سنگین است", "terɑfik be ʃærq sænɡin æst"),),
     ),
     EzafeRule(
@@ -205,8 +248,9 @@ RULES = (
 
 
 def must_have_ezafe(place: Place) -> bool:
-    """Whether a word is a preposition that was a noun: ته کوچه، طی سال."""
-    return place.word in _JOINED and bool(place.after) and not any(rule.forbids(place) for rule in RULES)
+    """Whether a word is a preposition that was a noun (ته کوچه، طی سال) or a person before the age (مرد بیست ساله)."""
+    is_joined = place.word in _JOINED or (place.word in _PERSONS and is_cardinal(place.after))
+    return is_joined and bool(place.after) and may_have_ezafe(place)
 
 
 def may_have_ezafe(place: Place) -> bool:

@@ -22,6 +22,8 @@ def test_the_examples_of_a_rule_are_read_so(name, text, spoken):
     [
         ("او ابراز علاقه کرد", "u ebrɑze ælɑqe kærd"),
         ("مورد استفاده قرار گرفت", "morede estefɑde qærɑr ɡereft"),
+        ("ته کوچه", "tæhe kutʃe"),
+        ("یک مرد بیست ساله", "jek mærde bist sɑle"),
         ("هوای سرد زمستان", "hævɑje særde zemestɑn"),
         ("با نتیجهٔ سه بر یک", "bɑ nætidʒeje se bær jek"),
         ("ساعت هفتِ صبح", "sɑʔæte hæfte sobh"),
