@@ -33,6 +33,8 @@ _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|ا
 _VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
 _FINAL_GEMINATE = re.compile(rf"(?<=([^{VOWELS}]))\1$")
 """Heard before a vowel only: hæqq-e man, but in hæq."""
+_PLURALS = {"ها": "hɑ", "های": "hɑje", "هایی": "hɑʔi"}
+_NEARBY = 6
 _ERAS = frozenset("هجری شمسی قمری خورشیدی میلادی".split())  # noqa: SIM905
 
 
@@ -100,6 +102,8 @@ class PersianG2P:
         letters, written = texts[place], line.written_form(word)
         if written != letters and not line.marks[word.end - 1] & 1 << TANVIN:
             return self.lexicon.get(written)
+        if letters not in self.lexicon and letters.partition(ZWNJ)[2] in _PLURALS:
+            return self._plural_of_homograph(texts, place)
         rule = find_rule("fa", texts, place)
         if letters in self.homographs.readings and not (rule and rule.conditions):
             return self.homographs.choose(texts, place, rule.phonemes if rule else None).phonemes
@@ -109,6 +113,14 @@ class PersianG2P:
             before, after, second = (_at(texts, place + offset) for offset in (-1, 1, 2))
             return "o" if is_inside_number(before, after, second) else "væ"
         return self.lexicon.get(letters)
+
+    def _plural_of_homograph(self, texts: Sequence[str], place: int) -> str | None:
+        """The plural of a word that the rules of homographs have: گل‌ها, not read by its letters."""
+        stem, _, ending = texts[place].partition(ZWNJ)
+        rule = find_rule(
+            "fa", [*texts[:place][-_NEARBY:], stem, *texts[place + 1 : place + 1 + _NEARBY]], min(place, _NEARBY)
+        )
+        return rule.phonemes + _PLURALS[ending] if rule else None
 
     def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
         """Whether each word has an ezafe. Written marks decide; before a pause and on verbs with می there is none.

@@ -90,6 +90,7 @@ _AFTER_UNITS = frozenset(
 _CHANGES = frozenset("کاهش افزایش رشد سود تخفیف کمتر بیشتر بالاتر پایین‌تر".split())
 _WEEKDAY = re.compile(f"(?:یک|دو|سه|چهار|پنج)?{ZWNJ}?شنبه|جمعه")
 _ORDINAL = re.compile("(?:یکم|اول|دوم|سوم|چهارم|پنجم|ششم|هفتم|هشتم|نهم|.*دهم|بیستم|سی‌ام)")
+_OF_A_MONTH = frozenset("سال امسال پارسال ماه گذشته جاری آینده همان این همین".split())
 _RESULTS = frozenset("نتیجه شکست پیروزی برد باخت مساوی تساوی بازی".split())
 _TITLES = frozenset("دکتر سید شیخ حاج سرهنگ سرلشکر پروفسور".split())
 _QUESTIONS = frozenset("چطور چطوره چیست کجاست چگونه چقدر چرا چیه کجا".split())
@@ -228,6 +229,15 @@ RULES = (
         "a weekday before a date",
         lambda place: bool(_WEEKDAY.fullmatch(place.word)) and bool(is_cardinal(place.after) or _ORDINAL.fullmatch(place.after)),
         (("دوشنبه هفدهمِ آذر", "doʃænbe hefdæhome ɑzær"), ("جمعه بیست و سومِ مهر", "dʒomʔe bist o sevvome mehr")),
+    ),
+    EzafeRule(
+        "the month of a date before another phrase",
+        lambda place: (
+            place.word in _MONTHS
+            and bool(is_cardinal(place.before) or _ORDINAL.fullmatch(place.before))
+            and not (is_cardinal(place.after) or place.after in _OF_A_MONTH)
+        ),
+        (("بیست و پنجمِ آذر مدارس تعطیل است", "bist o pændʒome ɑzær mædɑres tæʔtil æst"),),
     ),
     EzafeRule(
         "a team before the score",

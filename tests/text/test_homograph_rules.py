@@ -63,6 +63,14 @@ def test_common_homographs_in_sentences(text, word, phonemes):
     assert spoken in (phonemes, add_ezafe(phonemes))
 
 
+def test_plurals_follow_the_rules_of_their_word():
+    read = persian_model().read_words
+    assert [plain(read(text)[0]) for text in ("کرم‌ها خاک را نرم می‌کنند", "کرم‌های صورت و پوست")] == [
+        "kermhɑ",
+        "keremhɑje",
+    ]
+
+
 def test_the_rules_win_over_the_model_and_written_vowels_over_the_rules():
     assert plain(persian_model().read_words("کرم خاکی")[0]) == "kerme"
     assert plain(persian_model().read_words("کِرِم خاکی")[0]) != "kerme"
