@@ -24,7 +24,7 @@ _MODALS = frozenset(
 _ARTICLES = frozenset("a an the my your his its their our".split())
 """Not "her", which may be an object: let her present it."""
 _OBJECTS = frozenset("a an the my your his her its their our this these those it them him us me".split())
-_SPELLED = frozenset("US IT UN AI WHO ID".split())
+_SPELLED = frozenset("US IT UN AI WHO ID ET".split())
 """Capitals that are spelled although they have the letters of a word."""
 _ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
