@@ -19,6 +19,9 @@ from myxtts.text.persian_letters import PAUSE, ZWNJ, Line
 HOMOGRAPH_TABLE_SIZE = 1 << 17
 _NEARBY = 6
 """Words to each side that count as nearby."""
+SURE = 4.0
+"""Lead, in log odds, that an unusual reading needs: HomoRich's sentences have rare readings as often as usual ones. With it, 91 %
+of the homographs in FarsDat's sentences are right (73 % without usual readings), and of HomoRich's, held out, 73 % (73 %)."""
 
 
 class Reading(NamedTuple):
@@ -36,13 +39,18 @@ class HomographModel:
     table: np.ndarray
     scale: float
 
-    def choose(self, words: Sequence[str], index: int) -> Reading:
-        """The reading of words[index] among its neighbors; in lower case and without quotes it is a key of `readings`."""
+    def choose(self, words: Sequence[str], index: int, usual: str | None = None) -> Reading:
+        """The reading of words[index] among its neighbors; in lower case and without quotes it is a key of `readings`.
+
+        Args:
+            usual: the most frequent reading's phonemes; another one must be better by SURE.
+        """
         word = words[index].lower().strip("'")
         features = context_features(words, index)
         readings = self.readings[word]
         scores = [self.table[slots_of(features, word, reading)].astype(np.int32).sum() for reading in readings]
-        return readings[int(np.argmax(scores))]
+        ahead = [SURE / self.scale if reading.phonemes == usual else 0.0 for reading in readings]
+        return readings[int(np.argmax(np.add(scores, ahead)))]
 
 
 def context_features(words: Sequence[str], index: int) -> list[str]:

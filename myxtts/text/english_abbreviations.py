@@ -30,6 +30,7 @@ _BEFORE_NUMBERS = {
     "Nos": "Numbers", "nos": "numbers", "No": "Number", "c": "circa", "ca": "circa", "app": "appendix",
     "Pt": "Part", "pt": "part", "Tab": "Table", "tab": "table", "Apt": "Apartment", "Ste": "Suite", "Rm": "Room",
     "ext": "extension", "Ext": "Extension", "v": "version", "ver": "version", "l": "line", "ll": "lines",
+    "Op": "Opus", "op": "opus",
 }  # fmt: skip
 _DAYS = {
     "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday", "Thur": "Thursday",
@@ -100,6 +101,13 @@ def _read_abbreviation(match: re.Match[str]) -> str:
         return match[0]
     ends_sentence = match[2] is not None and match[1].endswith(".") and match[1].lower() not in _NEVER_LAST
     return ABBREVIATIONS[match[1].lower()] + ("." if ends_sentence else "") + (match[2] or "")
+
+
+_LABEL = re.compile(
+    r"(?i:\b(?:grade|plan|vitamin|section|exit|group|type|team|class|option|gate|hepatitis|one|two|three|four|five|six|seven"
+    r"|eight|nine|ten|\w+teen|\w+ty)) $"
+)
+"""Before a letter that is no initial: grade A. Next …"""
 
 
 def _read_initialism(match: re.Match[str]) -> str:
@@ -268,5 +276,11 @@ RULES: tuple[Rule, ...] = (
         {"The U.S. Army is in the U.S.A.": "The U.S Army is in the U.S.A."},
         ".",
     ),
-    rule("initial", r"(?<![\w.'])([A-Z])\. (?=[A-Z])", r"\1 ", {"J. R. R. Tolkien": "J R R Tolkien"}, "."),
+    rule(
+        "initial",
+        r"(?<![\w.'])([A-Z])\. (?=[A-Z])",
+        lambda match: match[0] if _LABEL.search(match.string[: match.start()][-20:]) else f"{match[1]} ",
+        {"J. R. R. Tolkien": "J R R Tolkien"},
+        ".",
+    ),
 )

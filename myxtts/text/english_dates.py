@@ -154,9 +154,10 @@ RULES: tuple[Rule, ...] = (
     rule(
         "month and day",
         rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?: ?[-–] ?(\d{{1,2}})"
-        r"(?:st|nd|rd|th)?)?(?:(?:,| of)? (\d{4}))?(?![\d:%]|[.,/]\d)",
+        r"(?:st|nd|rd|th)?)?(?:(?:,| of)? (\d{4}))?(?![\d%]|[.,/:]\d)",
         _read_month_day,
         {
+            "January 6: noon": "January sixth: noon",
             "May 17, 1984": "May seventeenth, nineteen eighty-four",
             "Jan. 5": "January fifth",
             "June 3–5": "June third to fifth",
@@ -248,10 +249,17 @@ RULES: tuple[Rule, ...] = (
         DIGITS,
     ),
     rule(
+        "aspect ratio",
+        r"(?<![\d:.,])(16:9|16:10|21:9|4:3)(?![\d:])",
+        lambda match: match[1].replace(":", " by "),
+        {"16:9": "sixteen by nine"},
+        DIGITS,
+    ),
+    rule(
         "ratio",
         r"(?<![\d:.,])(\d{1,4}):(\d{1,3})(?![\d:])",
         r"\1 to \2",
-        {"16:9": "sixteen to nine"},
+        {"2:1": "two to one"},
         DIGITS,
     ),
     rule(

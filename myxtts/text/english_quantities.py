@@ -39,10 +39,20 @@ def _around(match: re.Match[str]) -> str:
     return match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
 
 
+_BEFORE_PRICE = re.compile(r"(?i:\b(?:a|an|the|this|that|another|each|every|his|its|their|our|my|your|new)) $")
+_PRICED = re.compile(
+    r" (?!(?:a|an|the|in|to|for|of|and|or|at|on|from|by|per|with|as|if|is|are|was|were|has|had|have|that|which|who|he|she|they"
+    r"|it|i|we|you|will|would|can|could|may|more|less|each|after|before|last|this|so|but|than|when|while)\b)[a-z]{3}"
+)
+"""A noun that an amount describes: a $5 bill."""
+
+
 def _read_money(match: re.Match[str]) -> str:
     country, symbol, written, magnitude = match["country"], match["sign"], match["number"], match["magnitude"]
     one, many, cent, cents = CURRENCIES[symbol]
     kind = f"{DOLLARS[country]} " if country else ""
+    if _BEFORE_PRICE.search(match.string[: match.start()][-12:]) and _PRICED.match(match.string, match.end()):
+        many = one
     whole, point, fraction = written.replace(",", "").partition(".")
     if magnitude:
         return f"{number_in_words(written)} {MAGNITUDES[magnitude]} {kind}{many}"
@@ -264,6 +274,7 @@ RULES: tuple[Rule, ...] = (
         _read_money,
         {
             "$3.50": "three dollars and fifty cents",
+            "a $50 million project": "a fifty million dollar project",
             "C$750,000": "seven hundred fifty thousand Canadian dollars",
             "€1.2bn": "one point two billion euros",
         },

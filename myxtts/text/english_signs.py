@@ -212,6 +212,13 @@ CODE_RULES: tuple[Rule, ...] = (
         re.I,
     ),
     rule(
+        "911",
+        r"(?<![\w.,:/$£€#+-])911(?![\w%°]|[.,:/-]\d| (?:[a-z]+s|people|percent)\b)",
+        lambda match: "nine eleven" if match.string[: match.start()].endswith("Porsche ") else say.digits(match[0]),
+        {"a 911 call": "a nine one one call", "a Porsche 911": "a Porsche nine eleven"},
+        DIGITS,
+    ),
+    rule(
         "postal code with four more digits",
         r"(?<![\w.,/-])(\d{5})-(\d{4})(?![\w/-]|[.,]\d)",
         _digit_groups,

@@ -24,6 +24,7 @@ from myxtts.text.cleanup import base_language
 from myxtts.text.g2p_english import EnglishG2P
 from myxtts.text.g2p_files import load_model
 from myxtts.text.g2p_persian import PersianG2P
+from myxtts.text.homograph_rules import rules_path
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
@@ -124,8 +125,9 @@ def more_english_words() -> list[str]:
 
 @functools.cache
 def model_digest(code: str) -> str:
-    """A short text that changes with the model and the reviewed readings, for fingerprints."""
-    return hashlib.sha256(model_path(code).read_bytes() + reviewed_path(code).read_bytes()).hexdigest()[:16]
+    """A short text that changes with the model, the reviewed readings and the rules of homographs, for fingerprints."""
+    paths = [model_path(code), reviewed_path(code), rules_path(code)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 def phonemize(
@@ -185,7 +187,11 @@ class _Reader:
         if any(is_latin):
             latin = [token if own else "," for token, own in zip(tokens, is_latin, strict=True)]
             sounds = [_replaced(sound, _ENGLISH_AS_PERSIAN) for sound in self._latin_sounds(latin)]
-            sounds = [self._spelled(token) or sound for token, sound in zip(tokens, sounds, strict=True)]
+            known = persian_model(self._files.get("fa")).spoken
+            sounds = [
+                known(token.lower()) or self._spelled(token) or sound if own else ""
+                for token, sound, own in zip(tokens, sounds, is_latin, strict=True)
+            ]
         if any(map(_is_persian, tokens)):
             context = [_STAND_IN if own else token for token, own in zip(tokens, is_latin, strict=True)]
             read = iter(self._read_letters(" ".join(context)))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.context_models import HomographModel
+from myxtts.text.context_models import HomographModel, Reading
+from myxtts.text.homograph_rules import find_rule
 from myxtts.text.letter_tagger import LetterTagger
 
 _UNSTRESSED = frozenset(
@@ -20,6 +21,11 @@ _MODALS = frozenset(
     "will would can could shall should may might must cannot won't wouldn't can't couldn't shouldn't don't doesn't didn't "
     "let's they'll we'll you'll i'll he'll she'll it'll".split()
 )
+_ARTICLES = frozenset("a an the my your his its their our".split())
+"""Not "her", which may be an object: let her present it."""
+_OBJECTS = frozenset("a an the my your his her its their our this these those it them him us me".split())
+_SPELLED = frozenset("US IT UN AI WHO ID ET".split())
+"""Capitals that are spelled although they have the letters of a word."""
 _ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
 _VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
@@ -61,18 +67,36 @@ class EnglishG2P:
             return ""
         if len(written) == 1 and written.isupper() and written not in "AI":
             return self.lexicon.get(word, "")
-        if written == "A" and self._is_among_letters(words, index):
+        if written == "A" and (self._is_among_letters(words, index) or _is_letter(words, index)):
             return "ˈeɪ"
+        if written in _SPELLED and not _is_shouted(words, index):
+            return one_stress_last([self.lexicon.get(letter, "") if letter != "a" else "ˈeɪ" for letter in word])
         if word in self.homographs.readings:
-            verbs = [each for each in self.homographs.readings[word] if each.label in ("vrb", "present")]
-            is_verb = len(verbs) == 1 and _is_after_modal(words, index)
-            return (verbs[0] if is_verb else self.homographs.choose(words, index)).phonemes
+            return self._homograph(words, index, self.homographs.readings[word])
         known = self._known(word)
         if known is not None:
             return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
         if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
             return "".join(self.lexicon.get(letter, "") for letter in word)
         return None
+
+    def _homograph(self, words: Sequence[str], index: int, readings: Sequence[Reading]) -> str:
+        """The reading by a rule, as the verb of a modal or an infinitive, as the noun of an article, or by the model."""
+        rule = find_rule("en", words, index)
+        if rule is not None:
+            return rule.phonemes
+        verbs = [each for each in readings if each.label in ("vrb", "present")]
+        if len(verbs) == 1 and (_is_after_modal(words, index) or _is_infinitive(words, index)):
+            return verbs[0].phonemes
+        others = [each for each in readings if each not in verbs]
+        if (
+            [each.label for each in verbs] == ["vrb"]
+            and len(others) == 1
+            and index
+            and words[index - 1].lower() in _ARTICLES
+        ):
+            return others[0].phonemes
+        return self.homographs.choose(words, index).phonemes
 
     def _is_among_letters(self, words: Sequence[str], index: int) -> bool:
         neighbors = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]
@@ -107,6 +131,29 @@ def _is_after_modal(words: Sequence[str], index: int) -> bool:
     if len(before) == 2 and (before[1] in _ADVERBS or before[1].endswith("ly")):
         before.pop()
     return bool(before) and before[-1] in _MODALS
+
+
+def _is_letter(words: Sequence[str], index: int) -> bool:
+    """Whether a capital A inside a sentence is the letter: vitamin A is …, but once upon A Time."""
+    before, after = (words[place] if 0 <= place < len(words) else "" for place in (index - 1, index + 1))
+    return before[-1:].isalpha() and not after[:1].isupper()
+
+
+def _is_shouted(words: Sequence[str], index: int) -> bool:
+    """Whether the words next to a word are in capitals too: IT IS."""
+    around = [words[place] for place in (index - 1, index + 1) if 0 <= place < len(words)]
+    return any(len(word) > 1 and word.isupper() and word not in _SPELLED for word in around)
+
+
+def one_stress_last(names: Sequence[str]) -> str:
+    """Names of letters as one word, stressed on the last one."""
+    return "".join(name.replace("ˈ", "ˌ") for name in names[:-1]) + names[-1]
+
+
+def _is_infinitive(words: Sequence[str], index: int) -> bool:
+    """Whether a word stands between "to" and an object: to record the song."""
+    around = [words[place].lower() if 0 <= place < len(words) else "" for place in (index - 1, index + 1)]
+    return around[0] == "to" and around[1] in _OBJECTS
 
 
 def with_plural(phonemes: str) -> str:

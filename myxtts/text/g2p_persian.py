@@ -1,4 +1,4 @@
-"""Persian text to phonemes: lexicon, homographs by context, a letter tagger for other words and the ezafe, stress by rule."""
+"""Persian text to phonemes: lexicon, homographs by rules and context, a letter tagger for the rest, ezafe, stress by rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.text.context_models import EzafeModel, HomographModel
+from myxtts.text.homograph_rules import find_rule
 from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.persian_ezafe import DAY_PARTS, Place, may_have_ezafe, must_have_ezafe
 from myxtts.text.persian_letters import (
     AFFRICATES,
     HAMZA,
@@ -29,16 +31,11 @@ _UNSTRESSED = frozenset("و از به در با که تا را بر برای ی�
 _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
 """Endings after which the stress stays on the syllable before; سی‌اُم is an ordinal."""
 _VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
-_WITHOUT_EZAFE = frozenset(f"دات اسلش بک{ZWNJ}اسلش آندرلاین دونقطه خط{ZWNJ}تیره ات{ZWNJ}ساین ممیز".split())
-"""Names of signs between two words."""
-_SIGNS_OF_NUMBERS = ("منفی", "مثبت")
-_NEVER_AFTER_EZAFE = (
-    "منهای", "علیه‌", "علیها‌", "علیهم‌", "علیهاالسلام", "صلی‌الله", "سلام‌الله", "عجل‌الله", "رحمت‌الله", "رحمه‌الله", "رضی‌الله",
-)  # fmt: skip
-"""How words begin that no ezafe joins to the word before them, most of them honorifics."""
+_FINAL_GEMINATE = re.compile(rf"(?<=([^{VOWELS}]))\1$")
+"""Heard before a vowel only: hæqq-e man, but in hæq."""
+_PLURALS = {"ها": "hɑ", "های": "hɑje", "هایی": "hɑʔi"}
+_NEARBY = 6
 _ERAS = frozenset("هجری شمسی قمری خورشیدی میلادی".split())  # noqa: SIM905
-_DAY_PARTS = frozenset("صبح شب ظهر عصر بامداد بعدازظهر غروب".split())  # noqa: SIM905
-_MONTHS = frozenset("فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,9 @@ class PersianG2P:
         line = read_line(text)
         if not line.words:
             return []
-        items = words_and_pauses(line)
-        listed = [self._listed(line, items, index) for index in range(len(line.words))]
+        texts = words_and_pauses(line)
+        places = [place for place, text in enumerate(texts) if text != PAUSE]
+        listed = [self._listed(line, word, texts, place) for word, place in zip(line.words, places, strict=True)]
         unlisted = [word for word, phonemes in zip(line.words, listed, strict=True) if phonemes is None]
         ends, read = self._by_letters(line, unlisted)
         readings = []
@@ -72,10 +70,18 @@ class PersianG2P:
             phonemes = next(read) if known is None else known
             if line.marks[word.end - 1] & 1 << TANVIN and not phonemes.endswith("æn"):
                 phonemes = phonemes.rstrip("ɑæ") + "æn"
-            if has_ezafe and not _ends_in_ezafe(letters, phonemes):
+            phonemes = _as_written(letters, phonemes)
+            if not has_ezafe:
+                phonemes = _FINAL_GEMINATE.sub("", phonemes)
+            elif not _ends_in_ezafe(letters, phonemes):
                 phonemes = add_ezafe(phonemes)
             readings.append(_in_inventory(_stressed(letters, phonemes, has_ezafe)))
         return readings
+
+    def spoken(self, word: str) -> str:
+        """IPA of a word of the lexicon alone, with stress; nothing if the lexicon does not have it."""
+        phonemes = self.lexicon.get(word)
+        return _in_inventory(_stressed(word, phonemes, has_ezafe=False)) if phonemes else ""
 
     def _by_letters(self, line: Line, words: Sequence[Word]) -> tuple[np.ndarray, Iterator[str]]:
         """The end scores of the line, (letters,), and the phonemes of some of its words.
@@ -87,18 +93,34 @@ class PersianG2P:
         (_, ends), *scores = self.tagger.run_each([rows[span] for span in spans], [marks[span] for span in spans])
         return ends, iter([self.tagger.best_tags(each) for each, _ in scores])
 
-    def _listed(self, line: Line, words: Sequence[tuple[str, int]], index: int) -> str | None:
-        """The reading of a word that the lexicon has. With diacritics other than tanvin and a final ezafe, it must have them."""
-        word = line.words[index]
-        letters, written = line.text_of(word), line.written_form(word)
+    def _listed(self, line: Line, word: Word, texts: Sequence[str], place: int) -> str | None:
+        """The reading of a word that the lexicon has. With diacritics other than tanvin and a final ezafe, it must have them.
+
+        Args:
+            texts: words and pauses of the line; texts[place] is the word.
+        """
+        letters, written = texts[place], line.written_form(word)
         if written != letters and not line.marks[word.end - 1] & 1 << TANVIN:
             return self.lexicon.get(written)
-        if letters in self.homographs.readings:
-            place = next(position for position, (_, own) in enumerate(words) if own == index)
-            return self.homographs.choose([word for word, _ in words], place).phonemes
+        if letters not in self.lexicon and letters.partition(ZWNJ)[2] in _PLURALS:
+            return self._plural_of_homograph(texts, place)
+        rule = find_rule("fa", texts, place)
+        if letters in self.homographs.readings and not (rule and rule.conditions):
+            return self.homographs.choose(texts, place, rule.phonemes if rule else None).phonemes
+        if rule:
+            return rule.phonemes
         if letters == "و":
-            return "o" if _is_inside_number(words, index) else "væ"
+            before, after, second = (_at(texts, place + offset) for offset in (-1, 1, 2))
+            return "o" if is_inside_number(before, after, second) else "væ"
         return self.lexicon.get(letters)
+
+    def _plural_of_homograph(self, texts: Sequence[str], place: int) -> str | None:
+        """The plural of a word that the rules of homographs have: گل‌ها, not read by its letters."""
+        stem, _, ending = texts[place].partition(ZWNJ)
+        rule = find_rule(
+            "fa", [*texts[:place][-_NEARBY:], stem, *texts[place + 1 : place + 1 + _NEARBY]], min(place, _NEARBY)
+        )
+        return rule.phonemes + _PLURALS[ending] if rule else None
 
     def find_ezafe(self, line: Line, ends: np.ndarray) -> list[bool]:
         """Whether each word has an ezafe. Written marks decide; before a pause and on verbs with می there is none.
@@ -109,32 +131,45 @@ class PersianG2P:
         scores = np.array([ends[word.end - 1] for word in line.words])
         if self.ezafe is not None:
             scores = scores + self.tagger.extra["ezafe_weight"] * self.ezafe.scores(line)
-        texts = [line.text_of(word) for word in line.words]
+        texts = words_and_pauses(line)
+        places = [place for place, text in enumerate(texts) if text != PAUSE]
+        classes = self.ezafe.classes if self.ezafe is not None else {}
         decisions, names_something = [], False
-        for index, (word, score) in enumerate(zip(line.words, scores, strict=True)):
-            is_last = word.end == len(line.letters) or line.letters[word.end] == PAUSE
-            after = "" if is_last else texts[index + 1]
+        for word, index, score in zip(line.words, places, scores, strict=True):
+            place = _place(texts, index, names_something, classes)
             is_certain = bool(line.marks[word.end - 1] & (1 << KASRA | 1 << HAMZA))
-            is_certain |= is_cardinal(texts[index]) and (after in _ERAS or (names_something and after in _DAY_PARTS))
-            is_possible = not is_last and _may_have_ezafe(texts[index], after, names_something)
+            is_certain |= is_cardinal(place.word) and (
+                place.after in _ERAS or (names_something and place.after in DAY_PARTS)
+            )
+            is_certain |= must_have_ezafe(place)
+            is_possible = bool(place.after) and may_have_ezafe(place)
             decisions.append(is_certain or (is_possible and score > self.tagger.extra["ezafe_threshold"]))
-            if texts[index] != "و" and not is_cardinal(texts[index]):
+            if place.word != "و" and not is_cardinal(place.word):
                 names_something = decisions[-1]
         return decisions
 
 
-def _may_have_ezafe(word: str, after: str, names_something: bool) -> bool:
-    """Whether a word may have an ezafe that is not written.
+def _place(texts: Sequence[str], index: int, names_something: bool, classes: Mapping[str, str]) -> Place:
+    after, second, third = (_at(texts, index + offset) for offset in (1, 2, 3))
+    if not after:  # words after a pause belong to another phrase
+        second = ""
+    if not second:
+        third = ""
+    return Place(texts[index], _at(texts, index - 1), after, second, third, names_something, classes)
 
-    Args:
-        after: the next word.
-        names_something: of a number, whether a word with ezafe stands before it (مادهٔ پنج); otherwise it counts (سه کتاب).
-    """
-    if is_cardinal(word):
-        return names_something or after in _DAY_PARTS or after in _MONTHS
-    if word in _SIGNS_OF_NUMBERS and is_cardinal(after):
-        return False
-    return word not in _WITHOUT_EZAFE and not _VERB_PREFIX.match(word) and not after.startswith(_NEVER_AFTER_EZAFE)
+
+def _at(texts: Sequence[str], place: int) -> str:
+    """The word at a place; nothing at a pause or beyond an end."""
+    return texts[place] if 0 <= place < len(texts) and texts[place] != PAUSE else ""
+
+
+def _as_written(letters: str, phonemes: str) -> str:
+    """A reading by the letters with the glide of -āyi (صدایی) and the ending of the present (می‌خواند mixɑnæd)."""
+    if letters.endswith("ایی") and phonemes.endswith("ɑi"):
+        return f"{phonemes[:-1]}ji"
+    if _VERB_PREFIX.match(letters) and letters.endswith("اند") and phonemes.endswith("ɑnd"):
+        return f"{phonemes[:-1]}æd"
+    return phonemes
 
 
 def _ends_in_ezafe(letters: str, phonemes: str) -> bool:
@@ -142,20 +177,13 @@ def _ends_in_ezafe(letters: str, phonemes: str) -> bool:
     return phonemes.endswith("je") if letters[-1] == "ی" else phonemes.endswith("e") and letters[-1] != "ه"
 
 
-def _is_inside_number(words: Sequence[tuple[str, int]], index: int) -> bool:
-    place = next(position for position, (_, own) in enumerate(words) if own == index)
-    texts = [word for word, _ in words[place - 1 : place + 3]] if place else []
-    before, _, after, second = [*texts, "", "", "", ""][:4]
-    return is_inside_number(before, after, second)
-
-
-def words_and_pauses(line: Line) -> list[tuple[str, int]]:
-    """Words with their index, and pauses with the index -1, in order."""
-    items: list[tuple[str, int]] = []
-    for index, word in enumerate(line.words):
-        items.append((line.text_of(word), index))
+def words_and_pauses(line: Line) -> list[str]:
+    """Words without diacritics and pauses, in order."""
+    items: list[str] = []
+    for word in line.words:
+        items.append(line.text_of(word))
         if word.end < len(line.letters) and line.letters[word.end] == PAUSE:
-            items.append((PAUSE, -1))
+            items.append(PAUSE)
     return items
 
 

@@ -30,7 +30,7 @@ from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.persian_letters import ZWNJ, unify_letters
 from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules
 
-NORMALIZER_VERSION = 6
+NORMALIZER_VERSION = 7
 """Increase it whenever the result for any text changes; caches made with another version are stale."""
 
 ENGLISH_RULES: tuple[Rule, ...] = (

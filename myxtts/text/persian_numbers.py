@@ -44,17 +44,20 @@ def is_cardinal(word: str) -> bool:
     return word in _CARDINALS
 
 
+_TENS_OF_MINUTES = ("بیست", "سی", "چهل", "پنجاه")
+
+
 def is_inside_number(before: str, after: str, second: str) -> bool:
-    """Whether «و» joins the parts of one number and is read o: بیست و سه، دو و نیم، ده و سی دقیقه. Words without diacritics.
+    """Whether «و» joins the parts of one number and is read o: بیست و سه، دو و نیم، ده و سی دقیقه، ده و سی و پنج دقیقه.
 
     Args:
-        before, after, second: the word before «و» and the two words after it.
+        before, after, second: the word before «و» and the two words after it, without diacritics.
     """
     if before not in _UNIT_WORDS | _ROUND_WORDS:
         return False
     if after in ("نیم", "ربع"):
         return True
-    if second in ("دقیقه", "ثانیه"):
+    if second in ("دقیقه", "ثانیه") or (second == "و" and after in _TENS_OF_MINUTES):
         return after in _UNIT_WORDS | _ROUND_WORDS
     return before in _ROUND_WORDS and after in _UNIT_WORDS | _ROUND_WORDS | _ORDINAL_WORDS
 

@@ -214,7 +214,7 @@ def usual_homograph_examples(
     examples = []
     counts: Counter[str] = Counter()
     for line in lines:
-        items = tuple(item for item, _ in words_and_pauses(line))
+        items = tuple(words_and_pauses(line))
         for index, item in enumerate(items):
             if item in default and counts[item] < _USUAL_SENTENCES:
                 counts[item] += 1
@@ -233,7 +233,7 @@ def persian_homograph_examples(
             if reading.removeprefix("ʔ") not in spoken:
                 continue
             for sentence in sentences:
-                items = tuple(item for item, _ in words_and_pauses(read_line(sentence)))
+                items = tuple(words_and_pauses(read_line(sentence)))
                 if word in items:
                     examples.append(HomographExample(items, items.index(word), spoken.index(reading.removeprefix("ʔ"))))
     return examples

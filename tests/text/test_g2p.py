@@ -52,6 +52,7 @@ def test_english_homographs_follow_their_context(text, word):
     ("text", "word"),
     [
         ("She will read it.", "ɹˈid"),
+        ("They want to record the song.", "ɹəkˈɔɹd"),
         ("They may never desert us.", "dəzˈɚt"),
         ("I read it yesterday.", "ɹˈɛd"),
         ("It must record levels.", "ɹəkˈɔɹd"),
@@ -59,6 +60,21 @@ def test_english_homographs_follow_their_context(text, word):
 )
 def test_after_a_modal_a_homograph_is_a_verb(text, word):
     assert word in read(text, "en").rstrip(".").split()
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("The US and the UN", "ðə jˌuˈɛs ənd ðə jˌuˈɛn"),
+        ("According to the WHO", "əkˈɔɹdɪŋ tu ðə dˌʌbəljuˌeɪtʃˈoʊ"),
+        ("WHO IS IT", "hˈu ɪz ɪt"),
+        ("Vitamin A is good.", "vˈaɪtəmən ˈeɪ ɪz ɡˈʊd."),
+        ("Once Upon A Time", "wˈʌns əpˈɑn ə tˈaɪm"),
+        ("the project", "ðə pɹˈɑdʒɛkt"),
+    ],
+)
+def test_capitals_and_articles_decide_how_english_words_are_read(text, spoken):
+    assert read(text, "en") == spoken
 
 
 def test_unknown_english_words_are_read_by_their_letters():
@@ -100,6 +116,10 @@ def test_persian_ezafe_is_spoken():
         ("حمله‌ی هوایی", "hæmleje hævɑji"),
         ("سازمان س.م.م. گفت", "sɑzemɑne sin mim mim ɡoft"),
         ("IT و WHO و RAM", "ɑjti væ dɑbeljuejtʃo væ ræm"),
+        ("Python و COVID-19", "pɑjton væ kovid nuzdæh"),
+        ("۲۰۲۴-۰۵-۱۷", "hefdæhome meje do hezɑr o bist o tʃæhɑr"),
+        ("دوشنبه ۱۴۰۴/۰۹/۱۷", "doʃænbe hefdæhome ɑzære hezɑr o tʃæhɑrsæd o tʃæhɑr"),
+        ("ساعت ۷:۴۵", "sɑʔæte hæft o tʃehel o pændʒ dæqiqe"),
         ("www.example.ir", "dɑbelju dɑbelju dɑbelju dɑt iɡzæmpel dɑt ɑj ɑr"),
     ],
 )
@@ -134,10 +154,9 @@ def test_reviewed_readings_are_words_and_phonemes(code):
     assert all(len(row.split("\t")) == 3 for row in rows)
     assert set("".join(reviewed.values())) <= INVENTORY | set("ʧʤ")
     if code == "fa":
-        lines = {word: read_line(word) for word in reviewed}
+        lines = {word: read_line(word) for word in reviewed if not word.isascii()}
         assert [word for word, line in lines.items() if line.written_form(line.words[0]) != word] == []
-    else:
-        assert [word for word in reviewed if word != word.lower()] == []
+    assert [word for word in reviewed if word != word.lower()] == []
 
 
 @pytest.mark.parametrize("code", g2p.LANGUAGES)

@@ -8,6 +8,10 @@ import pytest
 from myxtts.text.normalize import normalize_text
 
 ENGLISH = {
+    "Take exit 27A. Then turn.": "Take exit twenty-seven A. Then turn.",
+    "Symphony in D minor, Op. 125": "Symphony in D minor, Opus one hundred twenty-five",
+    "The $1.2 trillion bill costs $3.": "The one point two trillion dollar bill costs three dollars.",
+    "The $5 was lost.": "The five dollars was lost.",
     # numbers
     "I have 2.": "I have two.",
     "99 of 1,234,567": "ninety-nine of one million two hundred thirty-four thousand five hundred sixty-seven",
