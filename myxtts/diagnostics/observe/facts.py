@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.account import Account, account_for
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
-from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording
+from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording, prompt_samples
 from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, origin_of, trace_seconds
 from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
@@ -259,12 +259,36 @@ class Facts:
     @cached_property
     def wait_per_step(self) -> float:
         """Seconds waited in a steady step, on average."""
-        return float(self.steps.wait[self.within_epoch].mean())
+        return self.wait_seconds / max(int(self.within_epoch.sum()), 1)
 
     @cached_property
     def wait_seconds(self) -> float:
-        """Seconds waited in all steady steps."""
-        return float(self.steps.wait[self.within_epoch].sum())
+        """Seconds waited in all steady steps, or that they would have waited if other processes had not slowed them down."""
+        whole = float(self.steps.seconds[self.within_epoch].sum())
+        return max(float(self.steps.wait[self.within_epoch].sum()), self.outpaced_fraction * whole)
+
+    @cached_property
+    def processor_seconds(self) -> tuple[float, float]:
+        """Processor time of the Python in the pipeline, and of everything else in the process, from the first steady step on."""
+        first, last = float(self.steps.start[self.steady][0]), float(self.steps.end[self.steady][-1])
+        inside = sum(call.processor_seconds for call in self.recording.pipeline_python if first <= call.start <= last)
+        samples = np.array(self.recording.processor_samples).reshape(-1, 2)
+        if len(samples) < 2:
+            return inside, float("inf")
+        begin, end = np.interp([first, last], samples[:, 0], samples[:, 1])
+        return inside, max(float(end - begin) - inside, 0.0)
+
+    @cached_property
+    def outpaced_fraction(self) -> float:
+        """The fraction of each step in which it would wait for the Python of its pipeline, if both had a core.
+
+        On a busy machine the step waits for a processor, not for its data, whatever takes longer. Processor times do not
+        depend on other processes: Python that needs more of it than the rest of the process cannot be ahead of the step.
+        """
+        python, rest = self.processor_seconds
+        if not self.is_busy or self.recording.has_accelerator or python <= rest:
+            return 0.0
+        return 1.0 - rest / python
 
     def is_ongoing(self, moments: list[float], calls: int, seconds: float) -> bool:
         """Whether something keeps happening, rather than once for each of a closed set of cases.
@@ -331,20 +355,26 @@ class Facts:
             only_host: Leave out moments at which a watched call was open.
             is_of_loop: The lines of the function that holds the training loop, whatever they called.
         """
-        samples = self.recording.line_samples
-        if not samples:
-            return []
-        times = np.array([sample.time for sample in samples])
-        indices = np.array([self._line_of_loop(sample) if is_of_loop else sample.line for sample in samples])
-        chosen = np.isin(self.steps.window_of(times), np.flatnonzero(steps))
-        if only_host:
-            chosen &= ~self._is_inside_calls(times)
-        counts = np.bincount(indices[chosen], minlength=len(self.recording.lines))
+        seen = prompt_samples(self._samples_in(steps, only_host))
+        indices = np.array([self._line_of_loop(sample) if is_of_loop else sample.line for sample in seen], int)
+        counts = np.bincount(indices, minlength=len(self.recording.lines))
         total = max(int(counts.sum()), 1)
         order = np.argsort(-counts)
         return [
             (self.recording.lines[index], float(counts[index] / total)) for index in order[:20] if counts[index] > 0
         ]
+
+    def count_prompt_samples(self, steps: np.ndarray) -> int:
+        """How many samples that came when they were due saw Python in the given steps."""
+        return sum(sample.is_prompt for sample in self._samples_in(steps, only_host=True))
+
+    def _samples_in(self, steps: np.ndarray, only_host: bool) -> list[LineSample]:
+        samples = self.recording.line_samples
+        times = np.array([sample.time for sample in samples])
+        chosen = np.isin(self.steps.window_of(times), np.flatnonzero(steps))
+        if only_host:
+            chosen &= ~self._is_inside_calls(times)
+        return [samples[index] for index in np.flatnonzero(chosen)]
 
     def _line_of_loop(self, sample: LineSample) -> int:
         loop = self.steps.location

@@ -18,7 +18,14 @@ from types import FunctionType
 from typing import Any
 
 from myxtts.diagnostics.observe import hooks_data, hooks_keras, hooks_values
-from myxtts.diagnostics.observe.recording import MOST_OPERATIONS, FunctionCall, FunctionRecord, Recording, TimedEvent
+from myxtts.diagnostics.observe.recording import (
+    MOST_OPERATIONS,
+    FunctionCall,
+    FunctionRecord,
+    PipelineCall,
+    Recording,
+    TimedEvent,
+)
 from myxtts.diagnostics.observe.sampler import LineSampler, LoadMeter
 from myxtts.diagnostics.observe.source_lines import (
     SourceLocation,
@@ -356,7 +363,9 @@ class Instrumentation:
             self.recording.add(self.recording.python_functions, TimedEvent(now, now, location, label))
             code = code_of(func)
             is_users = code is not None and is_user_code(code.co_filename)
-            if not is_users or self.executing_eagerly() or self.data.is_tracing_dataset or kwargs.get("is_grad_func"):
+            if self.data.is_tracing_dataset:  # a generator is called by a function of TensorFlow's own
+                return original(self._timed_in_pipeline(func), *args, **kwargs)
+            if not is_users or self.executing_eagerly() or kwargs.get("is_grad_func"):
                 return original(func, *args, **kwargs)
             return original(self._timed_python(func, location, label), *args, **kwargs)
 
@@ -374,6 +383,21 @@ class Instrumentation:
                 if not self._is_removed:
                     event = TimedEvent(start, clock(), location, label)
                     self.recording.add(self.recording.python_in_graphs, event)
+
+        return timed
+
+    def _timed_in_pipeline(self, function: Any) -> Any:
+        """The same function, whose calls from inside a dataset are recorded with their processor time."""
+
+        @functools.wraps(function)
+        def timed(*args: Any) -> Any:
+            start, before = clock(), time.thread_time()
+            try:
+                return function(*args)
+            finally:
+                if not self._is_removed:
+                    call = PipelineCall(start, time.thread_time() - before)
+                    self.recording.add(self.recording.pipeline_python, call)
 
         return timed
 

@@ -78,6 +78,25 @@ class LineSample(NamedTuple):
     """import | keras | python: what the innermost frames did for that line."""
     callers: tuple[int, ...] = ()
     """The user's lines that were waiting for this one, nearest first; indices in `Recording.lines`."""
+    is_prompt: bool = True
+    """It came when it was due: see `sampler.is_prompt`."""
+
+
+class PipelineCall(NamedTuple):
+    """One call of a Python function that a dataset makes, in one of TensorFlow's threads."""
+
+    start: float
+    processor_seconds: float
+    """Of its thread: what other processes take from it does not count."""
+
+
+FEWEST_PROMPT_SAMPLES = 5
+
+
+def prompt_samples(samples: list[LineSample]) -> list[LineSample]:
+    """The samples that came when they were due; all of them where hardly any did, as on a machine without a free core."""
+    prompt = [sample for sample in samples if sample.is_prompt]
+    return prompt if len(prompt) >= FEWEST_PROMPT_SAMPLES else samples
 
 
 class PyDatasetRecord(NamedTuple):
@@ -194,6 +213,10 @@ class Recording:
     """Uses of numpy_function and py_function, where they were made."""
     python_in_graphs: list[TimedEvent] = field(default_factory=list)
     """Calls of the user's Python from inside a traced function that is no part of a dataset."""
+    pipeline_python: list[PipelineCall] = field(default_factory=list)
+    """Calls of Python from inside a dataset: generators, `numpy_function`, `py_function`."""
+    processor_samples: list[tuple[float, float]] = field(default_factory=list)
+    """Time, and the processor time of the whole process until then."""
     graph_prints: list[TimedEvent] = field(default_factory=list)
     """Uses of `tf.print` in traced functions, where they were made; the label is `dtype shape` of what is printed."""
     line_samples: list[LineSample] = field(default_factory=list)
