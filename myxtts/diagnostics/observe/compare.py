@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from myxtts.diagnostics.observe.issues import duration, percent
+from myxtts.diagnostics.observe.issues import duration
 from myxtts.diagnostics.observe.page import account_bar, whole_page
-from myxtts.diagnostics.observe.render import place
+from myxtts.diagnostics.observe.render import gain_of, place
 from myxtts.errors import DiagnosisError
 
 
@@ -59,6 +59,8 @@ def read_report(path: str | Path) -> dict[str, Any]:
             f"This is no report with an account of the run. Received: {path}. "
             "Expected: a file written by `myxtts diagnose run --json FILE`."
         )
+    for finding in report["findings"]:
+        finding.setdefault("effect", "")  # reports before version 0.2 have none
     return report
 
 
@@ -110,7 +112,7 @@ def comparison_to_markdown(comparison: Comparison) -> str:
     lines.append(f"| **whole run** | **{duration(before['run_seconds'])}** | **{duration(after['run_seconds'])}** |")
     for name, findings in _groups(comparison):
         lines += ["", f"{name}:", ""]
-        lines += [f"- **{one['disease']}** at `{place(one)}` ({percent(one['gain_share'])})" for one in findings]
+        lines += [f"- **{one['disease']}** at `{place(one)}` ({gain_of(one)})" for one in findings]
     return "\n".join(lines) + "\n"
 
 

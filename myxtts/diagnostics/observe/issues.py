@@ -89,6 +89,8 @@ class Finding:
     """All lines that have this cause, `location` among them."""
     also: tuple[SourceLocation, ...] = ()
     """Other lines that have to do with it."""
+    effect: str = ""
+    """What it costs other than time; such a finding is never a note."""
 
 
 def percent(fraction: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.diagnostics.observe.render import MOST_STAGES, place
+from myxtts.diagnostics.observe.render import MOST_STAGES, gain_of, place
 
 _WIDTH, _HEIGHT = 900, 180
 _STEP_COLORS = {"wait": "#d9822b", "host": "#8a63d2", "device": "#2f7d5b", "compile": "#c0392b"}
@@ -226,8 +226,7 @@ def _findings(report: dict[str, Any]) -> str:
         places = ", ".join(_code(place(line)) for line in finding["lines"][:6])
         source = f"<pre>{finding['line']:>5}  {escape(finding['source'])}</pre>" if finding["source"] else ""
         blocks.append(
-            f'<div class="finding"><p><strong>{escape(finding["disease"])}</strong>, at most '
-            f"<strong>{100 * finding['gain_share']:.1f} %</strong> of the training ({finding['gain_seconds']:.2f} s): "
+            f'<div class="finding"><p><strong>{escape(finding["disease"])}</strong>, {escape(gain_of(finding))}: '
             f"{escape(finding['what'])}</p><p>{places}</p>{source}<p>{escape(finding['evidence'])}</p>"
             f"<p>Fix</p><pre>{escape(finding['fix'])}</pre></div>"
         )
