@@ -8,9 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from myxtts.diagnostics.observe.issues import duration
+from myxtts.diagnostics.observe.issues import duration, percent
 from myxtts.diagnostics.observe.page import account_bar, whole_page
 from myxtts.diagnostics.observe.render import gain_of, place
+from myxtts.diagnostics.observe.sampler import BUSY_FRACTION
 from myxtts.errors import DiagnosisError
 
 
@@ -45,6 +46,18 @@ class Comparison:
         whole = self.before["training_seconds"] / before["steps"], self.after["training_seconds"] / after["steps"]
         speed = whole[0] / max(whole[1], 1e-12)
         return f"{step}; training per step {duration(whole[0])} → {duration(whole[1])} ({speed:.2f}x as fast)"
+
+    @property
+    def caution(self) -> str:
+        """One line if other processes kept the machine busy in one of the two runs; otherwise empty."""
+        loads = [report["load"] or {"others": None, "steal": None} for report in (self.before, self.after)]
+        shares = [(load["others"] or 0.0) + (load["steal"] or 0.0) for load in loads]
+        if max(shares) <= BUSY_FRACTION:
+            return ""
+        return (
+            f"Other processes used {percent(shares[0])} of the processors before and {percent(shares[1])} after: "
+            "times that differ may have that cause."
+        )
 
 
 def read_report(path: str | Path) -> dict[str, Any]:
@@ -92,6 +105,7 @@ def comparison_to_text(comparison: Comparison) -> str:
         f"before: {comparison.before['verdict']}",
         f"after:  {comparison.after['verdict']}",
         comparison.headline,
+        *([comparison.caution] if comparison.caution else []),
         "",
         f"  {'part of the run':<36} {'before':>10} {'after':>10}",
     ]
@@ -106,13 +120,14 @@ def comparison_to_text(comparison: Comparison) -> str:
 def comparison_to_markdown(comparison: Comparison) -> str:
     """For a pull request."""
     lines = ["### Diagnosis, before and after", "", f"**{comparison.headline}**", ""]
+    lines += [comparison.caution, ""] if comparison.caution else []
     lines += ["| part of the run | before | after |", "|---|---:|---:|"]
     lines += [f"| {part.title} | {duration(part.before)} | {duration(part.after)} |" for part in comparison.parts]
     before, after = comparison.before, comparison.after
     lines.append(f"| **whole run** | **{duration(before['run_seconds'])}** | **{duration(after['run_seconds'])}** |")
     for name, findings in _groups(comparison):
         lines += ["", f"{name}:", ""]
-        lines += [f"- **{one['disease']}** at `{place(one)}` ({gain_of(one)})" for one in findings]
+        lines += [f"- **{one['disease']}** at `{place(one)}`: {gain_of(one)}" for one in findings]
     return "\n".join(lines) + "\n"
 
 
@@ -134,7 +149,7 @@ def comparison_to_html(comparison: Comparison) -> str:
     )
     longest = max(comparison.before["run_seconds"], comparison.after["run_seconds"])
     body = (
-        f"<h1>{escape(comparison.headline)}</h1>"
+        f"<h1>{escape(comparison.headline)}</h1><p>{escape(comparison.caution)}</p>"
         f"<h2>Before</h2><p>{escape(comparison.before['verdict'])}</p>{account_bar(comparison.before, longest)}"
         f"<h2>After</h2><p>{escape(comparison.after['verdict'])}</p>{account_bar(comparison.after, longest)}"
         f"<h2>Parts of the run</h2><table><tr><th>part</th><th class='n'>before</th><th class='n'>after</th></tr>{rows}</table>"
