@@ -236,7 +236,7 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
         f"{duration(host)} of {duration(whole)} in each step; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
-        float(steps.host[steady].sum()),
+        host * int(steady.sum()) if facts.is_busy else float(steps.host[steady].sum()),
         also=(*(line for line, _ in lines[1:3]), steps.location),
         locations=innermost,
     )

@@ -18,6 +18,7 @@ from myxtts.diagnostics.observe.source_lines import (
     callers_of,
     consumer_of_generator,
     location_of,
+    waits_inside_framework,
 )
 
 LINE_INTERVAL_SECONDS = 0.005
@@ -95,11 +96,12 @@ class LineSampler:
         callers = tuple(self._index_of(location) for location in callers_of(frame))
         consumer = consumer_of_generator(frame)
         activity = activity_of(frame)
+        prompt = is_prompt(now - due, is_waiting=waits_inside_framework(frame))
         del frame  # it would keep alive whatever the script's functions hold
         if consumer is not None:
             recording.add(recording.generator_samples, (now, index, consumer))
         if len(recording.line_samples) < MOST_RECORDS:
-            recording.line_samples.append(LineSample(now, index, activity, callers, is_prompt(now - due)))
+            recording.line_samples.append(LineSample(now, index, activity, callers, prompt))
 
     def _index_of(self, location: SourceLocation) -> int:
         index = self._indices.get(location)
@@ -109,15 +111,19 @@ class LineSampler:
         return index
 
 
-def is_prompt(late_seconds: float) -> bool:
-    """Whether a sample that came so late after it was due shows the line at which it was due.
+def is_prompt(late_seconds: float, is_waiting: bool) -> bool:
+    """Whether a sample that came so late after it was due shows a line at which the training thread spends its time.
 
     If the training thread waits for something, the sample comes at once. If it runs Python, it is made to stop after
     `SWITCH_SECONDS`, at the line where it is. A sample in between came because the thread began to wait by itself: it shows that
-    the line was an earlier one, not which. One that came later had no processor, and got one when the thread gave up its own.
-    Counting those would move the time of short Python to the next line that calls TensorFlow.
+    the line was an earlier one, not which. So does one that comes later, for lack of a processor, and finds the thread in a call
+    of TensorFlow, which lets other threads run. Counting those would move the time of short Python to the next such call.
+
+    Args:
+        late_seconds: After the sample was due.
+        is_waiting: The thread is in a call of a framework that may let other threads run.
     """
-    return late_seconds <= WAKING_SECONDS or 1.25 * SWITCH_SECONDS <= late_seconds <= 2.5 * SWITCH_SECONDS
+    return late_seconds <= WAKING_SECONDS or (late_seconds >= 1.25 * SWITCH_SECONDS and not is_waiting)
 
 
 def _open_machine(recording: Recording) -> Any:

@@ -14,21 +14,13 @@ from myxtts.diagnostics.observe.recording import KeptEntries
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.rules_growth import growth_until_the_end
 from myxtts.diagnostics.observe.script import run_script
-from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+from tests.diagnostics.observe.trainings import STEP_OF_A_SCRIPT, Trainable, finding, issues_in, line_of
 
 MEGABYTE = 2**20
-KEEPING = """
-import numpy as np
-import tensorflow as tf
-weights = tf.Variable(tf.ones((64, 64)))
-
-@tf.function
-def train_step(batch):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.matmul(batch, weights) ** 2)
-    weights.assign_sub(1e-3 * tape.gradient(loss, weights))
-    return loss
-
+KEEPING = (
+    "import time\nimport numpy as np\n"
+    + STEP_OF_A_SCRIPT
+    + """
 kept = CONTAINER
 for step in range(200):
     loss = train_step(tf.ones((8, 64)))
@@ -38,6 +30,7 @@ for step in range(200):
     time.sleep(0.01)
 print(len(kept))
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -46,9 +39,7 @@ print(len(kept))
 )
 def test_what_is_kept_of_every_step_is_named_at_its_line(tmp_path, container, keep):
     script = tmp_path / "train.py"
-    script.write_text(
-        KEEPING.replace("CONTAINER", container).replace("KEEP", keep).replace("import numpy", "import time, numpy")
-    )
+    script.write_text(KEEPING.replace("CONTAINER", container).replace("KEEP", keep))
     run = run_script(script, measure_ceiling=False)
     assert run.report is not None
     found = next(one for one in run.report["findings"] if one["disease"] == "growing-memory")

@@ -1,16 +1,33 @@
 """Samples of the training thread's line, and what follows from processor times on a busy machine."""
 
+import sys
+
 import pytest
+import tensorflow as tf
 
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.recording import LineSample, PipelineCall, Recording, prompt_samples
 from myxtts.diagnostics.observe.sampler import MachineLoad, is_prompt
+from myxtts.diagnostics.observe.source_lines import waits_inside_framework
 from myxtts.diagnostics.observe.split_steps import cut_steps
 
 
-@pytest.mark.parametrize(("late_milliseconds", "expected"), [(0.05, True), (0.25, False), (0.45, True), (3.0, False)])
-def test_sample_that_came_when_the_thread_moved_on_is_not_prompt(late_milliseconds, expected):
-    assert is_prompt(late_milliseconds / 1e3) == expected
+@pytest.mark.parametrize(
+    ("late_milliseconds", "in_python", "in_a_call"),
+    [(0.05, True, True), (0.25, False, False), (0.45, True, False), (3.0, True, False)],
+)
+def test_sample_that_came_when_the_thread_moved_on_is_not_prompt(late_milliseconds, in_python, in_a_call):
+    assert is_prompt(late_milliseconds / 1e3, is_waiting=False) == in_python
+    assert is_prompt(late_milliseconds / 1e3, is_waiting=True) == in_a_call
+
+
+def test_call_of_a_framework_is_distinguished_from_python():
+    seen = []
+    layer = tf.keras.layers.Lambda(lambda value: seen.append(waits_inside_framework(sys._getframe().f_back)) or value)
+    layer(tf.ones(1))
+    assert seen[-1]
+    assert not waits_inside_framework(sys._getframe())
+    assert not waits_inside_framework(None)
 
 
 def test_late_samples_count_only_where_hardly_any_is_prompt():

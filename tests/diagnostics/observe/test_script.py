@@ -12,23 +12,17 @@ import pytest
 
 from myxtts.diagnostics.observe.script import run_script
 from myxtts.errors import DiagnosisError
+from tests.diagnostics.observe.trainings import STEP_OF_A_SCRIPT
 
-TRAINING = """
-import os, sys
-import tensorflow as tf
-weights = tf.Variable(tf.ones((64, 64)))
-
-@tf.function
-def train_step(batch):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.matmul(batch, weights) ** 2)
-    weights.assign_sub(1e-3 * tape.gradient(loss, weights))
-    return loss
-
+TRAINING = (
+    "\nimport os, sys\n"
+    + STEP_OF_A_SCRIPT
+    + """
 for step in range(int(sys.argv[1])):
     loss = train_step(tf.ones((ROWS, 64)))
 print("loss", float(loss), sys.argv[1:], __name__, os.path.basename(__file__))
 """
+)
 
 
 def write(folder: Path, after: str = "", rows: str = "8") -> Path:
