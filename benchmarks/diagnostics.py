@@ -1,6 +1,6 @@
 """Does the diagnosis report the right issue at the right line, stay silent on healthy scripts, and cost little?
 
-`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--reports FOLDER] [--skip-overhead]`
+`python benchmarks/diagnostics.py [--json FILE] [--cases NAME ...] [--real FOLDER] [--reports FOLDER] [--jobs N] [--table]`
 Every script in tests/diagnostics/cases is run under `myxtts diagnose run` and compared with expected.yaml, which was written
 before the rules. `--real FOLDER` does the same for unmodified public scripts: FOLDER holds them (fetched, never committed),
 tests/diagnostics/real/expected.yaml what is true of them; they run on generated data. Overhead: the same training with and
@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +76,15 @@ def main() -> int:
     parser.add_argument("--skip-overhead", action="store_true")
     parser.add_argument("--real", type=Path, metavar="FOLDER", help="a folder with the scripts of real/expected.yaml")
     parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep every report there as NAME.json")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="run N scripts at a time: a busy machine")
     parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup, and then by the scripts as well
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
     chosen = {name: truth for name, truth in expected.items() if not arguments.cases or name in arguments.cases}
     reports = arguments.reports
-    results = [run_and_print(CASES / name, truth, reports) for name, truth in chosen.items()]
-    real = []
+    scripts: list[tuple[Path, dict[str, Any], Path | None, Path | None]] = []
+    scripts += [(CASES / name, truth, reports, None) for name, truth in chosen.items()]
     if arguments.real:
         folder = arguments.real.resolve()
         described = yaml.safe_load((REAL / "expected.yaml").read_text(encoding="utf-8"))["scripts"]
@@ -91,10 +93,12 @@ def main() -> int:
             if arguments.cases and Path(name).name not in arguments.cases:
                 continue
             if (folder / name).is_file():
-                real.append(run_and_print(folder / name, truth, reports, folder))
+                scripts.append((folder / name, truth, reports, folder))
             else:
                 print(f"absent {name}")
-    everything = [*results, *real]
+    with ThreadPool(arguments.jobs) as pool:
+        everything = pool.starmap(run_and_print, scripts, chunksize=1)
+    results, real = everything[: len(chosen)], everything[len(chosen) :]
     metrics: dict[str, Any] = {
         "cases": len(results),
         "cases_right": sum(result["right"] for result in results),

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.recording import LineSample, Recording, prompt_samples
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, loops_of
 from myxtts.diagnostics.observe.split_steps import StepTable, first_traces, trace_seconds
 
@@ -296,12 +296,15 @@ def _locate_steps(
     recording: Recording, edges: np.ndarray, owners: np.ndarray, layers: list, locations: dict[Part, Counter]
 ) -> None:
     """The lines that the samples saw in the parts that events claim."""
-    wanted = {index for index, (part, _) in enumerate(layers) if part in (Part.PYTHON, Part.CALLBACKS)}
+    wanted = {index: part for index, (part, _) in enumerate(layers) if part in (Part.PYTHON, Part.CALLBACKS)}
     times = np.array([sample.time for sample in recording.line_samples])
     interval = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(owners) - 1)
+    seen: dict[Part, list[LineSample]] = defaultdict(list)
     for sample, owner in zip(recording.line_samples, owners[interval].tolist() if len(times) else [], strict=True):
         if owner in wanted and recording.lines[sample.line] != UNKNOWN:
-            locations.setdefault(layers[owner][0], Counter())[sample.line] += 1
+            seen[wanted[owner]].append(sample)
+    for part, samples in seen.items():
+        locations[part] = Counter(sample.line for sample in prompt_samples(samples))
 
 
 def _location_of(part: Part, recording: Recording) -> SourceLocation:

@@ -100,6 +100,8 @@ class Options:
     """Observe so many steps, then leave the script alone."""
     use_counters: bool = True
     """Read TensorFlow's internal counters."""
+    receives: int | None = None
+    """A pipe into which the number of every signal is written that this process receives."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,9 @@ def main(arguments: list[str]) -> int:
     sys.argv = [target, *rest]
     with contextlib.suppress(ValueError):  # only the main thread may; this is one
         signal.signal(signal.SIGTERM, _raise_terminated)
+        if options.receives is not None:
+            os.set_inheritable(options.receives, False)
+            signal.set_wakeup_fd(options.receives, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=lambda: _leave_alone(watcher))
     process = os.getpid()
     watcher.begin()
@@ -224,6 +229,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 def _leave_alone(watcher: Instrumentation) -> None:
     """A forked process has no hooks, and SIGTERM ends it at once, as `multiprocessing.Pool` expects of its workers."""
     watcher.abandon()
+    with contextlib.suppress(ValueError):  # forked by another thread than the main one
+        signal.set_wakeup_fd(-1)
     if signal.getsignal(signal.SIGTERM) is _raise_terminated:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

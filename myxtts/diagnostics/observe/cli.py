@@ -81,7 +81,7 @@ def run_observation(arguments: argparse.Namespace) -> int:
     )
     out = sys.stderr if "-" in (arguments.json, arguments.markdown) else sys.stdout
     if run.explanation:
-        out.write(f"\n{run.explanation} Its exit code: {run.script_exit_code}.\n")
+        out.write(f"\n{run.explanation.rstrip('.')}. Its exit code: {run.script_exit_code}.\n")
     if run.text:
         out.write(f"\n{run.text}")
     content = {

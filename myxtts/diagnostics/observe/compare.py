@@ -10,7 +10,8 @@ from typing import Any
 
 from myxtts.diagnostics.observe.issues import duration, percent
 from myxtts.diagnostics.observe.page import account_bar, whole_page
-from myxtts.diagnostics.observe.render import place
+from myxtts.diagnostics.observe.render import gain_of, place
+from myxtts.diagnostics.observe.sampler import BUSY_FRACTION
 from myxtts.errors import DiagnosisError
 
 
@@ -46,6 +47,18 @@ class Comparison:
         speed = whole[0] / max(whole[1], 1e-12)
         return f"{step}; training per step {duration(whole[0])} → {duration(whole[1])} ({speed:.2f}x as fast)"
 
+    @property
+    def caution(self) -> str:
+        """One line if other processes kept the machine busy in one of the two runs; otherwise empty."""
+        loads = [report["load"] or {"others": None, "steal": None} for report in (self.before, self.after)]
+        shares = [(load["others"] or 0.0) + (load["steal"] or 0.0) for load in loads]
+        if max(shares) <= BUSY_FRACTION:
+            return ""
+        return (
+            f"Other processes used {percent(shares[0])} of the processors before and {percent(shares[1])} after: "
+            "times that differ may have that cause."
+        )
+
 
 def read_report(path: str | Path) -> dict[str, Any]:
     """The report in a file that `diagnose run --json` or `DiagnosisCallback` wrote."""
@@ -59,6 +72,8 @@ def read_report(path: str | Path) -> dict[str, Any]:
             f"This is no report with an account of the run. Received: {path}. "
             "Expected: a file written by `myxtts diagnose run --json FILE`."
         )
+    for finding in report["findings"]:
+        finding.setdefault("effect", "")  # reports before version 0.2 have none
     return report
 
 
@@ -90,6 +105,7 @@ def comparison_to_text(comparison: Comparison) -> str:
         f"before: {comparison.before['verdict']}",
         f"after:  {comparison.after['verdict']}",
         comparison.headline,
+        *([comparison.caution] if comparison.caution else []),
         "",
         f"  {'part of the run':<36} {'before':>10} {'after':>10}",
     ]
@@ -104,13 +120,14 @@ def comparison_to_text(comparison: Comparison) -> str:
 def comparison_to_markdown(comparison: Comparison) -> str:
     """For a pull request."""
     lines = ["### Diagnosis, before and after", "", f"**{comparison.headline}**", ""]
+    lines += [comparison.caution, ""] if comparison.caution else []
     lines += ["| part of the run | before | after |", "|---|---:|---:|"]
     lines += [f"| {part.title} | {duration(part.before)} | {duration(part.after)} |" for part in comparison.parts]
     before, after = comparison.before, comparison.after
     lines.append(f"| **whole run** | **{duration(before['run_seconds'])}** | **{duration(after['run_seconds'])}** |")
     for name, findings in _groups(comparison):
         lines += ["", f"{name}:", ""]
-        lines += [f"- **{one['disease']}** at `{place(one)}` ({percent(one['gain_share'])})" for one in findings]
+        lines += [f"- **{one['disease']}** at `{place(one)}`: {gain_of(one)}" for one in findings]
     return "\n".join(lines) + "\n"
 
 
@@ -132,7 +149,7 @@ def comparison_to_html(comparison: Comparison) -> str:
     )
     longest = max(comparison.before["run_seconds"], comparison.after["run_seconds"])
     body = (
-        f"<h1>{escape(comparison.headline)}</h1>"
+        f"<h1>{escape(comparison.headline)}</h1><p>{escape(comparison.caution)}</p>"
         f"<h2>Before</h2><p>{escape(comparison.before['verdict'])}</p>{account_bar(comparison.before, longest)}"
         f"<h2>After</h2><p>{escape(comparison.after['verdict'])}</p>{account_bar(comparison.after, longest)}"
         f"<h2>Parts of the run</h2><table><tr><th>part</th><th class='n'>before</th><th class='n'>after</th></tr>{rows}</table>"

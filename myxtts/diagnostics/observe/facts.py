@@ -1,9 +1,7 @@
-"""What follows from a recording, computed once for all rules: why code was traced again, pipelines, times, lines."""
+"""What follows from a recording, computed once for all rules: traced code, pipelines, times, lines."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,164 +10,13 @@ from myxtts.diagnostics.observe.account import Account, account_for
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
-from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, LineSample, Recording
+from myxtts.diagnostics.observe.recording import LineSample, Recording, prompt_samples
 from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
-from myxtts.diagnostics.observe.split_steps import StepTable, origin_of, trace_seconds
-from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
+from myxtts.diagnostics.observe.split_steps import StepTable
+from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 
-_RARE_FRACTION = 0.15
 CALLS_OF_A_REUSED_TRACE = 25
 QUANTILE_ON_A_BUSY_MACHINE = 0.1
-
-
-@dataclass
-class Cause:
-    """One kind of change that made a function trace again."""
-
-    kind: str
-    """shape | dtype | value | object | absent | unseen"""
-    moments: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    examples: list[ArgumentChange] = field(default_factory=list)
-    arguments: Counter = field(default_factory=Counter)
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """A trace for the last, smaller batch of an epoch."""
-
-    argument: str
-    usual: str
-    last: str
-    seconds: float
-    calls: int
-
-
-@dataclass
-class TracedCode:
-    """All `tf.function` objects made from one piece of source code."""
-
-    name: str
-    definition: SourceLocation
-    creation: SourceLocation
-    is_user: bool
-    is_jit: bool
-    functions: int = 0
-    traced_functions: int = 0
-    calls: int = 0
-    traces: int = 0
-    trace_seconds: float = 0.0
-    compilations: int = 0
-    compile_seconds: float = 0.0
-    causes: dict[str, Cause] = field(default_factory=dict)
-    repeated_moments: list[float] = field(default_factory=list)
-    """When a new function object was traced for a signature that an earlier one had been traced for."""
-    repeated_seconds: float = 0.0
-    recompiled_moments: list[float] = field(default_factory=list)
-    """When XLA compiled again without a trace."""
-    recompiled_seconds: float = 0.0
-    recompiled_signatures: list[Signature] = field(default_factory=list)
-    remainder: Remainder | None = None
-    argument_names: tuple[str, ...] = ()
-    call_location: SourceLocation | None = None
-
-
-def explain_traces(recording: Recording) -> list[TracedCode]:
-    """Every piece of code that was traced, most time first."""
-    spent = trace_seconds(recording)
-    calls_of: dict[int, list[tuple[FunctionCall, float]]] = {}
-    for call, seconds in zip(recording.calls, spent, strict=True):
-        calls_of.setdefault(call.function, []).append((call, float(seconds)))
-    codes: dict[tuple, TracedCode] = {}
-    seen: dict[tuple, set[Signature]] = {}
-    for record in recording.functions:
-        calls = calls_of.get(record.index)
-        if not calls:
-            continue
-        key = (record.definition.file, record.definition.line, record.name)
-        code = codes.get(key)
-        if code is None:
-            code = codes[key] = TracedCode(
-                record.name, record.definition, record.creation, record.is_user, record.is_jit,
-                argument_names=record.argument_names,
-            )  # fmt: skip
-        _count(code, record, calls)
-        _explain(code, record, calls, seen.setdefault(origin_of(record), set()))
-    return sorted(codes.values(), key=lambda code: -(code.trace_seconds + code.compile_seconds))
-
-
-def _count(code: TracedCode, record: FunctionRecord, calls: list[tuple[FunctionCall, float]]) -> None:
-    code.functions += 1
-    code.traced_functions += any(call.new_traces for call, _ in calls)
-    code.calls += len(calls)
-    code.traces += sum(call.new_traces > 0 for call, _ in calls)
-    code.trace_seconds += sum(seconds for _, seconds in calls)
-    code.compilations += sum(call.compilations for call, _ in calls)
-    code.compile_seconds += sum(call.compile_seconds for call, _ in calls)
-    if code.call_location is None and record.call_locations:
-        code.call_location = record.call_locations[0]
-
-
-def _explain(
-    code: TracedCode, record: FunctionRecord, calls: list[tuple[FunctionCall, float]], seen: set[Signature]
-) -> None:
-    earlier: list[Signature] = []
-    traced = [(call, seconds) for call, seconds in calls if call.new_traces]
-    for index, ((call, seconds), signature) in enumerate(zip(traced, record.traced_signatures, strict=False)):
-        cost = seconds + call.compile_seconds
-        if index == 0:
-            shape_only = _without_objects(signature)
-            if shape_only in seen:
-                code.repeated_moments.append(call.start)
-                code.repeated_seconds += cost
-            seen.add(shape_only)
-        else:
-            nearest = nearest_signature(signature, earlier) or signature
-            changes = changes_between(nearest, signature, record.traced_names[index])
-            kinds = sorted({change.kind for change in changes}) or ["unseen"]
-            for kind in kinds:  # each of them alone would have caused the trace
-                cause = code.causes.setdefault(kind, Cause(kind))
-                cause.moments.append(call.start)
-                cause.seconds += cost / len(kinds)
-                for change in changes:
-                    if change.kind == kind:
-                        cause.arguments[change.argument] += 1
-                        if len(cause.examples) < 5:
-                            cause.examples.append(change)
-            if _is_smaller_batch(nearest, signature):
-                signature_index = record.index_of(signature)
-                rare = sum(other.signature == signature_index for other, _ in calls)
-                if rare <= _RARE_FRACTION * len(calls):
-                    first = changes[0]
-                    code.remainder = Remainder(first.argument, first.old, first.new, cost, rare)
-        earlier.append(signature)
-    compiled_before = False
-    for call, _ in calls:
-        if call.compilations and not call.new_traces and compiled_before:
-            code.recompiled_moments.append(call.start)
-            code.recompiled_seconds += call.compile_seconds
-            if call.signature >= 0:
-                code.recompiled_signatures.append(record.signatures[call.signature])
-        compiled_before |= call.compilations > 0
-
-
-def _is_smaller_batch(usual: Signature, signature: Signature) -> bool:
-    """Whether two signatures differ only in the first size of tensors, the second being smaller."""
-    if len(usual) != len(signature):
-        return False
-    for before, after in zip(usual, signature, strict=True):
-        if before == after:
-            continue
-        if before[0] != "tensor" or after[0] != "tensor" or before[1] != after[1] or not before[2] or not after[2]:
-            return False
-        if before[2][1:] != after[2][1:] or before[2][0] <= after[2][0]:
-            return False
-    return True
-
-
-def _without_objects(signature: Signature) -> Signature:
-    """New function objects often come with new arguments of the same type: those do not make a signature different."""
-    return tuple(("object", entry[1]) if entry[0] == "object" else entry for entry in signature)
 
 
 class Facts:
@@ -259,12 +106,36 @@ class Facts:
     @cached_property
     def wait_per_step(self) -> float:
         """Seconds waited in a steady step, on average."""
-        return float(self.steps.wait[self.within_epoch].mean())
+        return self.wait_seconds / max(int(self.within_epoch.sum()), 1)
 
     @cached_property
     def wait_seconds(self) -> float:
-        """Seconds waited in all steady steps."""
-        return float(self.steps.wait[self.within_epoch].sum())
+        """Seconds waited in all steady steps, or that they would have waited if other processes had not slowed them down."""
+        whole = float(self.steps.seconds[self.within_epoch].sum())
+        return max(float(self.steps.wait[self.within_epoch].sum()), self.outpaced_fraction * whole)
+
+    @cached_property
+    def processor_seconds(self) -> tuple[float, float]:
+        """Processor time of the Python in the pipeline, and of everything else in the process, from the first steady step on."""
+        first, last = float(self.steps.start[self.steady][0]), float(self.steps.end[self.steady][-1])
+        inside = sum(call.processor_seconds for call in self.recording.pipeline_python if first <= call.start <= last)
+        samples = np.array(self.recording.processor_samples).reshape(-1, 2)
+        if len(samples) < 2:
+            return inside, float("inf")
+        begin, end = np.interp([first, last], samples[:, 0], samples[:, 1])
+        return inside, max(float(end - begin) - inside, 0.0)
+
+    @cached_property
+    def outpaced_fraction(self) -> float:
+        """The fraction of each step in which it would wait for the Python of its pipeline, if both had a core.
+
+        On a busy machine the step waits for a processor, not for its data, whatever takes longer. Processor times do not
+        depend on other processes: Python that needs more of it than the rest of the process cannot be ahead of the step.
+        """
+        python, rest = self.processor_seconds
+        if not self.is_busy or self.recording.has_accelerator or python <= rest:
+            return 0.0
+        return 1.0 - rest / python
 
     def is_ongoing(self, moments: list[float], calls: int, seconds: float) -> bool:
         """Whether something keeps happening, rather than once for each of a closed set of cases.
@@ -313,13 +184,14 @@ class Facts:
         gain: float,
         also: tuple[SourceLocation, ...] = (),
         locations: tuple[SourceLocation, ...] = (),
+        effect: str = "",
     ) -> Finding:
         """A finding with its fraction of everything that a longer training repeats."""
         others = tuple(dict.fromkeys(other for other in also if other != location and other.line > 0))
         repeated = self.account.training_seconds or self.total_seconds  # what the first steps compile is paid once
         fraction = min(gain / max(repeated, 1e-9), 1.0)
         every = tuple(dict.fromkeys((location, *locations)))
-        return Finding(issue, what, evidence, location, fix, gain, fraction, every, others)
+        return Finding(issue, what, evidence, location, fix, gain, fraction, every, others, effect)
 
     def lines_in(
         self, steps: np.ndarray, only_host: bool = True, is_of_loop: bool = False
@@ -331,20 +203,26 @@ class Facts:
             only_host: Leave out moments at which a watched call was open.
             is_of_loop: The lines of the function that holds the training loop, whatever they called.
         """
-        samples = self.recording.line_samples
-        if not samples:
-            return []
-        times = np.array([sample.time for sample in samples])
-        indices = np.array([self._line_of_loop(sample) if is_of_loop else sample.line for sample in samples])
-        chosen = np.isin(self.steps.window_of(times), np.flatnonzero(steps))
-        if only_host:
-            chosen &= ~self._is_inside_calls(times)
-        counts = np.bincount(indices[chosen], minlength=len(self.recording.lines))
+        seen = prompt_samples(self._samples_in(steps, only_host))
+        indices = np.array([self._line_of_loop(sample) if is_of_loop else sample.line for sample in seen], int)
+        counts = np.bincount(indices, minlength=len(self.recording.lines))
         total = max(int(counts.sum()), 1)
         order = np.argsort(-counts)
         return [
             (self.recording.lines[index], float(counts[index] / total)) for index in order[:20] if counts[index] > 0
         ]
+
+    def count_prompt_samples(self, steps: np.ndarray) -> int:
+        """How many samples that came when they were due saw Python in the given steps."""
+        return sum(sample.is_prompt for sample in self._samples_in(steps, only_host=True))
+
+    def _samples_in(self, steps: np.ndarray, only_host: bool) -> list[LineSample]:
+        samples = self.recording.line_samples
+        times = np.array([sample.time for sample in samples])
+        chosen = np.isin(self.steps.window_of(times), np.flatnonzero(steps))
+        if only_host:
+            chosen &= ~self._is_inside_calls(times)
+        return [samples[index] for index in np.flatnonzero(chosen)]
 
     def _line_of_loop(self, sample: LineSample) -> int:
         loop = self.steps.location

@@ -36,6 +36,12 @@ SWITCH_OFF = {
     "compile(run_eagerly=True)": "model.compile(optimizer, loss, run_eagerly=False)",
 }
 PRINT_OUTSIDE = "if step % 100 == 0:  # outside of the tf.function\n    print(float(loss))"
+OPERATIONS_ONCE = (
+    "value = tf.compat.v1.placeholder(tf.float32)  # once, before the loop, as every operation\n"
+    "update = variable.assign(value)\n"
+    "session.graph.finalize()  # from here on a new operation is an error\n"
+    "session.run(update, feed_dict={{value: new_value}})  # in every step"
+)
 GENERATOR_TO_DATASET = (
     "dataset = tf.data.Dataset.from_tensor_slices(items)\n"
     "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)"
@@ -109,6 +115,18 @@ def read_every_n_steps(location: SourceLocation) -> str:
 def less_often(location: SourceLocation) -> str:
     """The line itself, every 100 steps."""
     return f"if step % 100 == 0:  # less often, or in another thread\n    {_statement(location)}"
+
+
+def keep_less(location: SourceLocation, container: str) -> str:
+    """A bound for what is kept of every step."""
+    changes = r"(\w+)\.(?:append|extend|add|insert|update|setdefault)\(|(\w+)\[.+\]\s*=|(\w+)\s*\+="
+    found = re.search(changes, source_text(location))
+    name = identifier(next((group for group in found.groups() if group), "") if found else "", "kept")
+    if container == "deque":
+        return f"{name} = collections.deque(maxlen=100)  # the oldest entries are dropped"
+    if container == "list":
+        return f"del {name}[:-100]  # keep the newest only, or of each what is needed: float(loss)"
+    return f"{name}.clear()  # when it is no longer needed, or keep of each what is needed: float(loss)"
 
 
 def native_map(function: str) -> str:

@@ -6,29 +6,31 @@ not inside another observed call are recorded: what a graph, a data pipeline or 
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import itertools
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Hashable
-from types import FunctionType
 from typing import Any
 
-from myxtts.diagnostics.observe import hooks_data, hooks_keras, hooks_values
-from myxtts.diagnostics.observe.recording import MOST_OPERATIONS, FunctionCall, FunctionRecord, Recording, TimedEvent
+from myxtts.diagnostics.observe import (
+    hooks_data,
+    hooks_functions,
+    hooks_keras,
+    hooks_python,
+    hooks_sessions,
+    hooks_values,
+)
+from myxtts.diagnostics.observe.growth import GrowthWatch
+from myxtts.diagnostics.observe.patches import PatchSet
+from myxtts.diagnostics.observe.recording import (
+    MOST_OPERATIONS,
+    Recording,
+    TimedEvent,
+)
 from myxtts.diagnostics.observe.sampler import LineSampler, LoadMeter
 from myxtts.diagnostics.observe.source_lines import (
     SourceLocation,
     caller_location,
-    code_of,
-    is_user_code,
-    location_of,
-    location_of_code,
 )
-from myxtts.runtime.signatures import argument_names, signature_of
 from myxtts.runtime.tensorflow_counters import (
     BYTES_FETCHED,
     ITERATOR_BUSY_MICROSECONDS,
@@ -39,7 +41,6 @@ from myxtts.runtime.tensorflow_counters import (
 )
 
 clock = time.perf_counter
-_UPDATING_OPS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 
 
 class Instrumentation:
@@ -56,13 +57,10 @@ class Instrumentation:
         self._threads = {threading.get_ident()}
         self._sampler = LineSampler(self.recording, threading.get_ident()) if sample_lines else None
         self._load: LoadMeter | None = None
-        self._functions: dict[int, tuple[weakref.ref, FunctionRecord]] = {}
-        self._object_tokens: dict[int, tuple[Any, Hashable]] = {}
-        self._next_token = itertools.count()
-        self._last_variables: tuple[Callable[[], Any], tuple] = (lambda: None, ())
+        self._growth = GrowthWatch(self.recording)
         self._open_calls: dict[int, list[str]] = {}
         self._steps_seen = 0
-        self._is_removed = False
+        self.is_removed = False
         self.data: Any = None
         self._use_counters = use_counters
         self.count_compilations = self.count_compile_time = self.count_wait_time = self.count_bytes = _zero
@@ -94,27 +92,22 @@ class Instrumentation:
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.distribute import mirrored_run
         from tensorflow.python.eager import backprop
-        from tensorflow.python.eager.polymorphic_function import polymorphic_function
-        from tensorflow.python.ops import resource_variable_ops, script_ops
+        from tensorflow.python.ops import resource_variable_ops
 
         self.executing_eagerly = tf.executing_eagerly
         self._find_counters()
         replace = self._patches.replace
-        replace(polymorphic_function.Function, "__init__", self._watch_creation)
-        replace(polymorphic_function.Function, "__call__", self._watch_call)
         replace(resource_variable_ops.BaseResourceVariable, "__init__", self._watch_variable)
         replace(backprop.GradientTape, "gradient", self.watch_event(self.recording.gradients, "tape.gradient"))
-        replace(script_ops, "_internal_py_func", self._watch_python_function)
         replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._watch_operation)
         replace(pywrap_tfe, "TFE_Py_Execute", self._watch_operation)
         replace(tf.config, "run_functions_eagerly", self._watch_eager_switch)
-        replace(tf, "print", self._watch_print)
         replace(mirrored_run._MirroredReplicaThread, "run", self._watch_replica)
         for owner, method in ((tf.train.Checkpoint, "save"), (tf.train.Checkpoint, "write"),
                               (tf.train.CheckpointManager, "save"), (tf.saved_model, "save")):  # fmt: skip
             replace(owner, method, self.watch_outermost(self.recording.checkpoints, f"{owner.__name__}.{method}"))
-        hooks_data.install(self, self._patches)
-        hooks_values.install(self, self._patches)
+        for hooks in (hooks_functions, hooks_data, hooks_python, hooks_values, hooks_sessions):
+            hooks.install(self, self._patches)
         self.own_spans.append((start, clock()))
 
     def _find_counters(self) -> None:
@@ -136,10 +129,11 @@ class Instrumentation:
 
     def remove(self) -> Recording:
         """Stop observing; TensorFlow and Keras are as they were. Nothing happens at a second call."""
-        if self._is_removed:
+        if self.is_removed:
             return self.recording
-        self._is_removed = True
+        self.is_removed = True
         self.recording.ended_at = clock()
+        self._growth.stop()
         self._patches.restore()
         if self._sampler is not None:
             self._sampler.stop()
@@ -149,7 +143,8 @@ class Instrumentation:
 
     def abandon(self) -> None:
         """Remove the hooks in a forked process; the sampler's thread does not exist there."""
-        self._is_removed = True
+        self.is_removed = True
+        self._growth.stop()
         self._threads.clear()
         self._patches.restore()
         if self._sampler is not None:
@@ -166,103 +161,12 @@ class Instrumentation:
     def count_step(self) -> None:
         """A step ended: after the last one that was asked for, the script is left alone."""
         self._steps_seen += 1
+        self._growth.at_step_end(self._steps_seen)
         limit = self.recording.steps_limit
         if limit is not None and self._steps_seen >= limit:
             self.remove()
 
-    def object_key(self, value: Any) -> Hashable:
-        """A key that distinguishes a new object from an old one, even if it got the old one's address."""
-        known = self._object_tokens.get(id(value))
-        if known is not None and known[0]() is value:
-            return known[1]
-        spec = getattr(value, "element_spec", None)
-        token: Hashable = str(spec) if spec is not None else next(self._next_token)
-        with contextlib.suppress(
-            TypeError
-        ):  # only a weak reference: TensorFlow checks whether earlier objects still exist
-            self._object_tokens[id(value)] = (weakref.ref(value), token)
-        return token
-
-    # Functions
-
-    def _watch_creation(self, original: Any) -> Any:
-        def watched(function: Any, *args: Any, **kwargs: Any) -> None:
-            original(function, *args, **kwargs)
-            if threading.get_ident() in self._threads:
-                self.record_of(function, is_creation=True)
-
-        return watched
-
-    def record_of(self, function: Any, is_creation: bool = False) -> FunctionRecord:
-        """The record of a `tf.function`, made at its creation or, if that was before, at its first call."""
-        known = self._functions.get(id(function))
-        if known is not None and known[0]() is function:
-            return known[1]
-        code = code_of(_unwrapped(function._python_function))
-        location = caller_location() if is_creation else location_of_code(code)
-        record = FunctionRecord(
-            index=len(self.recording.functions),
-            name=code.co_name if code is not None else str(function._name),
-            definition=location_of_code(code),
-            creation=location,
-            created_at=clock() if is_creation else self.recording.started_at,
-            is_jit=bool(function._jit_compile),
-            has_signature=function.input_signature is not None,
-            argument_names=tuple(function._function_type.parameters),
-            is_user=code is None or is_user_code(code.co_filename),
-        )
-        self.recording.functions.append(record)
-        self._functions[id(function)] = (weakref.ref(function), record)
-        return record
-
-    def _watch_call(self, original: Any) -> Any:
-        def watched(function: Any, *args: Any, **kwargs: Any) -> Any:
-            entered = clock()
-            if not self.executing_eagerly() or function._run_functions_eagerly:
-                return original(function, *args, **kwargs)
-            if not self.is_watched() and not self._adopts_thread():
-                return original(function, *args, **kwargs)
-            self.recording.last_step = None
-            record = self.record_of(function)
-            traces = function.experimental_get_tracing_count()
-            compilations, compile_time = self.count_compilations(), self.count_compile_time()
-            waited, fetched = self.count_wait_time(), self.count_bytes()
-            self.depth += 1
-            start = clock()
-            try:
-                return original(function, *args, **kwargs)
-            finally:
-                end = clock()
-                self.depth -= 1
-                new_traces = function.experimental_get_tracing_count() - traces
-                signature = signature_of((args, kwargs), self.object_key)
-                call = FunctionCall(
-                    record.index,
-                    start,
-                    end,
-                    new_traces,
-                    self.count_compilations() - compilations,
-                    (self.count_compile_time() - compile_time) / 1e6,
-                    min((self.count_wait_time() - waited) / 1e6, end - start),
-                    self.count_bytes() - fetched,
-                    record.index_of(signature),
-                )
-                self.recording.add(self.recording.calls, call)
-                if new_traces:
-                    self._note_trace(function, record, signature, args, kwargs)
-                if record.updates_variables:
-                    if all(entry[0] != "object" for entry in signature):
-                        self.recording.last_step = (function, args, kwargs, self._variables_of(function, new_traces))
-                    if not self.keras_calls:
-                        self.count_step()
-                    elif not record.is_user:
-                        self.recording.fit_function = function
-                self.own_spans.append((entered, start))
-                self.own_spans.append((end, clock()))
-
-        return watched
-
-    def _adopts_thread(self) -> bool:
+    def adopts_thread(self) -> bool:
         """A script may train in a thread of its own: the first one that calls a function is the training thread."""
         if self.depth or self.recording.calls or threading.current_thread() is threading.main_thread():
             return False
@@ -272,29 +176,6 @@ class Instrumentation:
         if self._sampler is not None:
             self._sampler.watched_thread = threading.get_ident()
         return True
-
-    def _variables_of(self, function: Any, is_changed: int) -> Any:
-        """The variables of the newest step, kept: a model that lives inside `main()` is gone before its step is timed alone."""
-        known = self._last_variables
-        if known[0]() is not function or is_changed:
-            found: dict[int, Any] = {}
-            for concrete in function._list_all_concrete_functions():
-                found.update({id(variable): variable for variable in concrete.graph.variables})
-            known = self._last_variables = (weakref.ref(function), tuple(found.values()))
-        return known[1]
-
-    def _note_trace(self, function: Any, record: FunctionRecord, signature: tuple, args: tuple, kwargs: dict) -> None:
-        if len(record.traced_signatures) < 1000:
-            record.traced_signatures.append(signature)
-            named = dict(zip(record.argument_names, args, strict=False))
-            named.update({f"{index}": value for index, value in enumerate(args) if index >= len(named)})
-            record.traced_names.append(argument_names({**named, **kwargs}))
-            record.call_locations.append(location_of(sys._getframe(2)))
-            if len(record.traced_signatures) == 1:
-                record.updates_variables = _updates_variables(function)
-                record.is_evaluation = self.data.is_evaluating
-
-    # Variables, single operations
 
     def _watch_variable(self, original: Any) -> Any:
         from tensorflow.python.ops.resource_variable_ops import _UnreadVariable
@@ -348,46 +229,6 @@ class Instrumentation:
 
         return make
 
-    def _watch_python_function(self, original: Any) -> Any:
-        def watched(func: Any, *args: Any, **kwargs: Any) -> Any:
-            is_eager = kwargs.get("use_eager_py_func", kwargs.get("eager", False))
-            now, location = clock(), caller_location()
-            label = "py_function" if is_eager else "numpy_function"
-            self.recording.add(self.recording.python_functions, TimedEvent(now, now, location, label))
-            code = code_of(func)
-            is_users = code is not None and is_user_code(code.co_filename)
-            if not is_users or self.executing_eagerly() or self.data.is_tracing_dataset or kwargs.get("is_grad_func"):
-                return original(func, *args, **kwargs)
-            return original(self._timed_python(func, location, label), *args, **kwargs)
-
-        return watched
-
-    def _timed_python(self, function: Any, location: SourceLocation, label: str) -> Any:
-        """The same function, whose calls from inside the graph are timed."""
-
-        @functools.wraps(function)
-        def timed(*args: Any) -> Any:
-            start = clock()
-            try:
-                return function(*args)
-            finally:
-                if not self._is_removed:
-                    event = TimedEvent(start, clock(), location, label)
-                    self.recording.add(self.recording.python_in_graphs, event)
-
-        return timed
-
-    def _watch_print(self, original: Any) -> Any:
-        def watched(*inputs: Any, **kwargs: Any) -> Any:
-            if not self.executing_eagerly() and not self.data.is_tracing_dataset:
-                now = clock()
-                shapes = [f"{value.dtype.name} {value.shape}" for value in inputs if hasattr(value, "dtype")]
-                event = TimedEvent(now, now, caller_location(), ", ".join(shapes))
-                self.recording.add(self.recording.graph_prints, event)
-            return original(*inputs, **kwargs)
-
-        return watched
-
     def _watch_operation(self, original: Any) -> Any:
         threads, recording = self._threads, self.recording
         starts, ends = recording.operation_starts, recording.operation_ends
@@ -427,60 +268,8 @@ class Instrumentation:
         return watched
 
 
-class PatchSet:
-    """Replaces attributes of modules and classes, and puts every one back."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._replaced: list[tuple[Any, str, Any]] = []
-
-    def replace(self, owner: Any, name: str, make_replacement: Any) -> None:
-        """Set `owner.name` to `make_replacement(original)`; what this version does not have is noted and left out."""
-        if not hasattr(owner, name):
-            self._recording.failed_hooks.append(f"{getattr(owner, '__name__', owner)}.{name}")
-            return
-        original = getattr(owner, name)
-        self._replaced.append((owner, name, vars(owner).get(name, _ABSENT)))
-        replacement = make_replacement(original)
-        if isinstance(original, FunctionType) and isinstance(replacement, FunctionType):
-            for attribute in ("__name__", "__qualname__", "__doc__"):
-                setattr(replacement, attribute, getattr(original, attribute))
-        setattr(owner, name, replacement)
-
-    def restore(self, only: Any = None) -> None:
-        """Everything as it was, last replaced first; or only the attributes of one owner."""
-        for entry in list(reversed(self._replaced)):
-            owner, name, original = entry
-            if only is not None and owner is not only:
-                continue
-            self._replaced.remove(entry)
-            if original is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-
-_ABSENT = object()
-
-
 def _zero() -> int:
     return 0
-
-
-def _unwrapped(function: Any) -> Any:
-    from tensorflow.python.util import tf_decorator
-
-    return tf_decorator.unwrap(function)[1]
-
-
-def _updates_variables(function: Any) -> bool:
-    """Whether a traced function writes to variables: a training step does, an evaluation of the model does not."""
-    for concrete in function._list_all_concrete_functions():
-        graph = concrete.graph.as_graph_def()
-        nodes = itertools.chain(graph.node, *(inner.node_def for inner in graph.library.function))
-        if any(node.op.startswith(_UPDATING_OPS) for node in nodes):
-            return True
-    return False
 
 
 def _has_accelerator() -> bool:

@@ -65,6 +65,10 @@ class Issue(StrEnum):
     """Saving takes a large part of the time."""
     SLOW_VALIDATION = "slow-validation"
     """Validation takes longer than the training that it checks."""
+    GROWING_MEMORY = "growing-memory"
+    """The script keeps something of every step, and the memory of its process grows until the end."""
+    GROWING_GRAPH = "growing-graph"
+    """A loop over `Session.run` adds operations to its graph in every step."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Finding:
     """All lines that have this cause, `location` among them."""
     also: tuple[SourceLocation, ...] = ()
     """Other lines that have to do with it."""
+    effect: str = ""
+    """What it costs other than time; such a finding is never a note."""
 
 
 def percent(fraction: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.diagnostics.observe.render import MOST_STAGES, place
+from myxtts.diagnostics.observe.render import MOST_STAGES, gain_of, place
 
 _WIDTH, _HEIGHT = 900, 180
 _STEP_COLORS = {"wait": "#d9822b", "host": "#8a63d2", "device": "#2f7d5b", "compile": "#c0392b"}
@@ -40,6 +40,9 @@ pre{padding:.5rem;overflow-x:auto;margin:.3rem 0}
 svg{display:block;width:100%;height:11rem;background:#fafafa}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
 .key b{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:.15em}
+@media(max-width:32rem){.account,.account tbody{display:block}.account tr{display:grid;grid-template-columns:1fr 5rem 4.5rem}
+.account td,.account th{border:0}.account tr{border-bottom:1px solid #8884}.account td:last-child{grid-column:1/-1;padding-top:0}
+.account td:empty,.account th:empty{display:none}}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}svg{background:#1e1e1e}
 .axis{color:#aaa}code,pre{background:#262626}td,th{border-color:#333}}
 @media print{body{max-width:none;margin:0}.finding,svg,table{break-inside:avoid}
@@ -111,7 +114,7 @@ def _account_table(report: dict[str, Any]) -> str:
     total = (
         f"<tr><th>whole run</th><th class='n'>{report['run_seconds']:.2f} s</th><th class='n'>100 %</th><th></th></tr>"
     )
-    return f"<h2>Every second of the run</h2><table>{rows}{total}</table>"
+    return f"<h2>Every second of the run</h2><table class='account'>{rows}{total}</table>"
 
 
 def _code(text: str) -> str:
@@ -226,8 +229,7 @@ def _findings(report: dict[str, Any]) -> str:
         places = ", ".join(_code(place(line)) for line in finding["lines"][:6])
         source = f"<pre>{finding['line']:>5}  {escape(finding['source'])}</pre>" if finding["source"] else ""
         blocks.append(
-            f'<div class="finding"><p><strong>{escape(finding["disease"])}</strong>, at most '
-            f"<strong>{100 * finding['gain_share']:.1f} %</strong> of the training ({finding['gain_seconds']:.2f} s): "
+            f'<div class="finding"><p><strong>{escape(finding["disease"])}</strong>, {escape(gain_of(finding))}: '
             f"{escape(finding['what'])}</p><p>{places}</p>{source}<p>{escape(finding['evidence'])}</p>"
             f"<p>Fix</p><pre>{escape(finding['fix'])}</pre></div>"
         )

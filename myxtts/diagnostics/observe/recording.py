@@ -9,7 +9,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from myxtts.diagnostics.observe.source_lines import SourceLocation
+from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.runtime.signatures import Signature
 
 MOST_RECORDS = 500_000
@@ -78,6 +78,53 @@ class LineSample(NamedTuple):
     """import | keras | python: what the innermost frames did for that line."""
     callers: tuple[int, ...] = ()
     """The user's lines that were waiting for this one, nearest first; indices in `Recording.lines`."""
+    is_prompt: bool = True
+    """It came when it was due: see `sampler.is_prompt`."""
+
+
+class KeptEntries(NamedTuple):
+    """A container of the script that became longer with the steps, between two counts."""
+
+    container: str
+    """Its type."""
+    entries: int
+    steps: int
+    entry_bytes: float
+    """What the new entries take."""
+    grown_bytes: int
+    """By which the memory of the process grew meanwhile."""
+    location: SourceLocation = UNKNOWN
+    """The line that makes it longer."""
+
+
+@dataclass
+class GraphGrowth:
+    """The graph of a `tf.compat.v1.Session`, and what was added to it after its first runs."""
+
+    operations: int
+    runs: int = 0
+    growing_runs: int = 0
+    """Runs before which operations had been added."""
+    added: int = 0
+    lines: dict[SourceLocation, int] = field(default_factory=dict)
+    """Where the newest operation was made, with the number of runs."""
+
+
+class PipelineCall(NamedTuple):
+    """One call of a Python function that a dataset makes, in one of TensorFlow's threads."""
+
+    start: float
+    processor_seconds: float
+    """Of its thread: what other processes take from it does not count."""
+
+
+FEWEST_PROMPT_SAMPLES = 5
+
+
+def prompt_samples(samples: list[LineSample]) -> list[LineSample]:
+    """The samples that came when they were due; all of them where hardly any did, as on a machine without a free core."""
+    prompt = [sample for sample in samples if sample.is_prompt]
+    return prompt if len(prompt) >= FEWEST_PROMPT_SAMPLES else samples
 
 
 class PyDatasetRecord(NamedTuple):
@@ -194,12 +241,21 @@ class Recording:
     """Uses of numpy_function and py_function, where they were made."""
     python_in_graphs: list[TimedEvent] = field(default_factory=list)
     """Calls of the user's Python from inside a traced function that is no part of a dataset."""
+    pipeline_python: list[PipelineCall] = field(default_factory=list)
+    """Calls of Python from inside a dataset: generators, `numpy_function`, `py_function`."""
+    processor_samples: list[tuple[float, float]] = field(default_factory=list)
+    """Time, and the processor time of the whole process until then."""
     graph_prints: list[TimedEvent] = field(default_factory=list)
     """Uses of `tf.print` in traced functions, where they were made; the label is `dtype shape` of what is printed."""
     line_samples: list[LineSample] = field(default_factory=list)
     generator_samples: list[tuple[float, int, SourceLocation]] = field(default_factory=list)
     """Moments at which the user's own generator was at work for the loop: time, line, where it is iterated."""
     lines: list[SourceLocation] = field(default_factory=list)
+    memory_samples: list[tuple[int, int]] = field(default_factory=list)
+    """Step, and the resident bytes of the process at its end."""
+    kept_entries: KeptEntries | None = None
+    graphs: list[GraphGrowth] = field(default_factory=list)
+    """Of sessions, in TensorFlow's first style."""
     machine_samples: list[Any] = field(default_factory=list)
     machine_load: Any = None
     """`MachineLoad` of the observed time; None before its end."""
@@ -211,6 +267,8 @@ class Recording:
     """Time that the observation itself took."""
     failed_hooks: list[str] = field(default_factory=list)
     """Hooks that this version of TensorFlow or Keras has no place for, one sentence each."""
+    failed_rules: list[str] = field(default_factory=list)
+    """What could not be watched on this script, one sentence each."""
     frameworks: tuple[str, ...] = ()
     """Other frameworks that the script imported: `torch`, `jax`."""
     child_seconds: float = 0.0

@@ -39,8 +39,8 @@ def report_to_markdown(report: dict[str, Any], title: str) -> str:
     lines += [f"| **whole run** | **{report['run_seconds']:.2f}** | **100 %** | |", ""]
     for finding in report["findings"]:
         lines += [
-            f"- **{finding['disease']}** at `{place(finding)}`: {_escaped(finding['what'])}. At most "
-            f"{percent(finding['gain_share'])} of the training. {_escaped(finding['evidence'])}.",
+            f"- **{finding['disease']}** at `{place(finding)}`: {_escaped(finding['what'])}. Gain: "
+            f"{gain_of(finding)}. {_escaped(finding['evidence'])}.",
             "",
             *(f"  {line}" for line in ("```python", *finding["fix"].splitlines(), "```")),
             "",
@@ -50,6 +50,13 @@ def report_to_markdown(report: dict[str, Any], title: str) -> str:
     notes = [*(_minor(finding) for finding in report["minor_findings"]), *report["notes"]]
     lines += [f"- {_escaped(note)}" for note in notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def gain_of(finding: dict[str, Any]) -> str:
+    """What a finding costs: at most so much time, or something else."""
+    if finding["effect"]:
+        return finding["effect"]
+    return f"at most {percent(finding['gain_share'])} of the training ({duration(finding['gain_seconds'])})"
 
 
 def place(line: dict[str, Any]) -> str:
@@ -129,7 +136,7 @@ def _finding_lines(index: int, finding: dict[str, Any]) -> list[str]:
         f"     evidence  {finding['evidence']}",
         f"     fix       {first}",
         *(f"               {line}" for line in rest),
-        f"     gain      at most {percent(finding['gain_share'])} of the training ({duration(finding['gain_seconds'])})",
+        f"     gain      {gain_of(finding)}",
     ]
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, Part, account_for, evaluations_in_training
+from myxtts.diagnostics.observe.account import ONCE, TITLES, Account, account_for, evaluations_in_training
 from myxtts.diagnostics.observe.ceiling import Ceiling
-from myxtts.diagnostics.observe.facts import Facts, TracedCode, explain_traces
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
 from myxtts.diagnostics.observe.render import report_to_text
 from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
+from myxtts.diagnostics.observe.rules_growth import find_growing_graphs, find_growing_memory
 from myxtts.diagnostics.observe.rules_host import (
     find_eager_steps,
     find_host_syncs,
@@ -34,8 +35,10 @@ from myxtts.diagnostics.observe.rules_run import (
     small_evaluations,
 )
 from myxtts.diagnostics.observe.sampler import MachineLoad
-from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, source_text
+from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
+from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
+from myxtts.diagnostics.observe.verdict import decide_verdict, why_no_steps
 from myxtts.runtime.timers import robust_spread
 
 EXIT_FINE, EXIT_PROBLEM, EXIT_NOT_MEASURED = 0, 1, 2
@@ -56,26 +59,9 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     find_slow_callbacks,
     find_slow_checkpoints,
     find_python_between_steps,
+    find_growing_memory,
+    find_growing_graphs,
 )
-VERDICTS = {
-    Issue.RETRACE_SHAPE: "retracing",
-    Issue.RETRACE_DTYPE: "retracing",
-    Issue.RETRACE_PYTHON_VALUE: "retracing",
-    Issue.RETRACE_NEW_OBJECT: "retracing",
-    Issue.FUNCTION_IN_LOOP: "retracing",
-    Issue.XLA_RECOMPILE: "recompiling",
-    Issue.EAGER_BY_MISTAKE: "eager",
-    Issue.INPUT_BOUND: "input-bound",
-    Issue.DEVICE_IDLE: "host-bound",
-    Issue.PYTHON_IN_STEP: "host-bound",
-    Issue.PREDICT_IN_LOOP: "host-bound",
-    Issue.SLOW_CALLBACK: "host-bound",
-    Issue.SLOW_CHECKPOINT: "host-bound",
-    Issue.SLOW_EPOCH_START: "epoch-bound",
-    Issue.DATASET_IN_LOOP: "epoch-bound",
-    Issue.SLOW_VALIDATION: "validation-bound",
-}
-"""The class of the verdict that an issue decides if it has the most to gain."""
 _NAMED_CAUSES = (Issue.PREDICT_IN_LOOP, Issue.SLOW_CALLBACK, Issue.SLOW_CHECKPOINT, Issue.SLOW_EPOCH_START)
 _TIMELINE_POINTS = 2000
 
@@ -203,7 +189,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     if steps is None:
         return Report(
             "not measured",
-            f"could not measure: {_why_no_steps(recording)}",
+            f"could not measure: {why_no_steps(recording)}",
             account,
             functions=tuple(_function_lines(explain_traces(recording))),
             load=recording.machine_load,
@@ -212,9 +198,9 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     facts = Facts(recording, steps, account, ceiling)
     findings, failures = collect_findings(facts)
     findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
-    major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN]
-    minor = [finding for finding in findings if finding.gain_fraction < SMALLEST_GAIN]
-    verdict_class, verdict = _verdict(facts, major)
+    major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN or finding.effect]
+    minor = [finding for finding in findings if finding not in major]
+    verdict_class, verdict = decide_verdict(facts, major)
     return Report(
         verdict_class,
         verdict,
@@ -272,87 +258,6 @@ def split_time(steps: StepTable) -> TimeSplit:
     )
 
 
-def _why_no_steps(recording: Recording) -> str:
-    if recording.keras_backend not in (None, "tensorflow"):
-        return f"this script runs Keras on {recording.keras_backend}; only TensorFlow trainings can be observed"
-    if "torch" in recording.frameworks and not recording.functions and not recording.gradients:
-        return "this is a PyTorch script; only TensorFlow and Keras trainings can be observed"
-    others = ""
-    if recording.child_seconds > 1:
-        others = (
-            f"; its child processes used {duration(recording.child_seconds)} of processor time: a training there is not "
-            "observed, only one in the script's own process"
-        )
-    return f"no training step was seen (no Model.fit, no repeated tf.function, no GradientTape){others}"
-
-
-def _verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
-    """The largest avoidable part of the training; if nothing is avoidable, its largest part."""
-    gains: dict[str, float] = {}
-    for finding in findings:
-        kind = VERDICTS.get(finding.issue)
-        if kind is not None:
-            together = kind == "retracing"
-            gains[kind] = gains.get(kind, 0.0) + finding.gain_seconds if together else max(
-                gains.get(kind, 0.0), finding.gain_seconds
-            )  # fmt: skip
-    if "eager" in gains:
-        return "eager", f"eager: {_first_of(findings, 'eager').what}"
-    if not gains:
-        return _verdict_without_gain(facts, findings)
-    kind = max(gains, key=gains.__getitem__)
-    first, fraction = _first_of(findings, kind), percent(min(gains[kind] / facts.total_seconds, 1.0))
-    if kind == "retracing":
-        code = next(code for code in facts.codes if code.causes or code.repeated_moments)
-        return kind, f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls, {fraction} of the time"
-    if kind == "recompiling":
-        code = max(facts.codes, key=lambda code: code.recompiled_seconds)
-        shapes = len(set(facts.steps.batch[facts.steps.batch >= 0].tolist()))
-        what = f"{shapes} shapes" if shapes > 2 else f"{code.compilations} compilations of '{code.name}'"
-        return kind, f"recompiling: {what}, {fraction} of the time in XLA again"
-    if kind == "input-bound":
-        slowest = facts.pipelines[0].slowest if facts.pipelines else None
-        stage = f", slowest stage {slowest.name}" if slowest is not None else ""
-        return kind, f"input-bound: {fraction} of the time waiting{stage}"
-    if kind == "epoch-bound":
-        return kind, f"epoch-bound: {fraction} of the time starting epochs, mostly at {first.location}"
-    if kind == "validation-bound":
-        return kind, f"validation-bound: {first.what}"
-    if first.issue == Issue.DEVICE_IDLE:
-        return kind, f"host-bound: {fraction} of the time in Python between the steps, mostly at {first.location}"
-    return kind, f"host-bound: {first.what}"
-
-
-def _first_of(findings: list[Finding], kind: str) -> Finding:
-    return next(finding for finding in findings if VERDICTS.get(finding.issue) == kind)
-
-
-def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
-    account = facts.account
-    left_out = {Part.RETRACING}  # no rule calls it ongoing: a closed set of shapes, traced once each
-    if facts.is_busy:  # no rule finds it clear enough: what waits for threads waits for the other processes as well
-        left_out |= {Part.WAITING, Part.EPOCH_STARTS}
-    total = max(account.training_seconds - sum(account.seconds(part) for part in left_out), 1e-9)
-    useful = sum(account.seconds(part) for part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS))
-    repeated = max(account.training_seconds - account.seconds(Part.RETRACING), 1e-9)
-    waiting, python = (percent(account.seconds(part) / repeated) for part in (Part.WAITING, Part.PYTHON))
-    but = f"; but {findings[0].what}" if findings else ""
-    parts = [line for line in account.lines if line.part not in ONCE | left_out]
-    largest = max(parts, key=lambda line: line.seconds, default=None)
-    if largest is None or useful >= 0.5 * total or largest.part in (Part.DEVICE, Part.VALIDATION, Part.OTHER_FUNCTIONS):
-        busy = ", while other processes kept the cores busy" if facts.is_busy else ""
-        what = (
-            f"compute-bound: nothing to gain from the loader ({waiting} of the time waiting, {python} in Python{busy})"
-        )
-        return "compute-bound", what + but
-    at = f" at {largest.location}" if largest.location != UNKNOWN else ""
-    what = f"mixed: the largest part is '{TITLES[largest.part]}'{at}, {percent(largest.seconds / repeated)} of the training; "
-    return (
-        "mixed",
-        f"{what}steps of {duration(facts.steady_mean(facts.steps.seconds))} have no single cause to name{but}",
-    )
-
-
 def _function_lines(codes: list[TracedCode]) -> list[FunctionLine]:
     lines = []
     for code in codes[:20]:
@@ -380,7 +285,7 @@ def _stage_lines(facts: Facts) -> list[StageLine]:
 
 
 def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
-    notes = []
+    notes: list[str] = []
     load = recording.machine_load
     if load is not None and load.is_busy:
         stolen = f", {percent(load.steal)} taken by other virtual machines" if load.steal else ""
@@ -397,6 +302,7 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
     if recording.failed_hooks:
         names = ", ".join(recording.failed_hooks)
         notes.append(f"Not observed, because this version of TensorFlow or Keras does not have it: {names}.")
+    notes += recording.failed_rules
     if recording.counters_missing and recording.fit_steps:
         notes.append("Waiting for data inside Keras' graph counts as device time here; see the ceiling.")
     if recording.steps_limit is not None:
@@ -476,4 +382,5 @@ def _finding_to_json(finding: Finding) -> dict[str, Any]:
         "fix": finding.fix,
         "gain_seconds": finding.gain_seconds,
         "gain_share": finding.gain_fraction,
+        "effect": finding.effect,
     }

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from myxtts.diagnostics.observe import fixes
-from myxtts.diagnostics.observe.facts import Cause, Facts, TracedCode
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
+from myxtts.diagnostics.observe.traced_code import Cause, TracedCode
 from myxtts.runtime.signatures import describe_entry
 
 _ISSUES = {

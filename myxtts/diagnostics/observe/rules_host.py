@@ -10,7 +10,7 @@ import numpy as np
 from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
-from myxtts.diagnostics.observe.recording import TimedEvent
+from myxtts.diagnostics.observe.recording import FEWEST_PROMPT_SAMPLES, TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
 
@@ -21,6 +21,8 @@ HOST_FRACTION = 0.12
 LEAST_HOST_SECONDS = 1.5e-3
 LEAST_HOST_SECONDS_OF_A_LOOP = 0.5e-3
 """Per step, if it is a tf.function in a loop of the user's own: nothing of it is Keras' Python."""
+
+MOST_OF_TYPICAL_HOST = 2.0
 
 
 def find_host_syncs(facts: Facts) -> Iterator[Finding]:
@@ -222,16 +224,19 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     least = LEAST_HOST_SECONDS_OF_A_LOOP if is_own_loop else LEAST_HOST_SECONDS
     if fraction < HOST_FRACTION or host < least or facts.generator_fraction > 0.5:  # that is waiting for input
         return
-    lines = facts.lines_in(steady, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
+    chosen = steady & (steps.host <= MOST_OF_TYPICAL_HOST * host)  # the others show where another process took the core
+    if facts.count_prompt_samples(chosen) < FEWEST_PROMPT_SAMPLES:
+        chosen = steady
+    lines = facts.lines_in(chosen, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
-    innermost = tuple(line for line, _ in facts.lines_in(steady)[:1])
+    innermost = tuple(line for line, _ in facts.lines_in(chosen)[:1])
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(fraction)} of the time, and the device has nothing to do",
         f"{duration(host)} of {duration(whole)} in each step; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
-        float(steps.host[steady].sum()),
+        host * int(steady.sum()) if facts.is_busy else float(steps.host[steady].sum()),
         also=(*(line for line, _ in lines[1:3]), steps.location),
         locations=innermost,
     )

@@ -100,8 +100,9 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                 evidence = (
                     f"{stage.label} in the graph of the dataset; {percent(facts.wait_fraction)} of the time waiting"
                 )
-                if seconds:
-                    evidence += f"; {duration(seconds)} for each batch"
+                if facts.recording.pipeline_python:
+                    each = facts.processor_seconds[0] / max(int(facts.steady.sum()), 1)
+                    evidence += f"; its Python takes {duration(each)} of processor time for each step"
                 finding = facts.finding(
                     issue,
                     f"{what} Python runs for each element, one at a time (GIL), and nothing is cached",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import threading
 import time
@@ -17,15 +18,23 @@ from myxtts.diagnostics.observe.source_lines import (
     callers_of,
     consumer_of_generator,
     location_of,
+    waits_inside_framework,
 )
 
 LINE_INTERVAL_SECONDS = 0.005
+"""On average. The pauses have random lengths: steps of 1.3 ms or 2.5 ms would meet regular ones at the same line every time."""
+FIRST_INTERVAL_SECONDS = 0.0015
+FIRST_CALLS = 300
+"""The first steps are sampled more often: a training of 100 steps of 1 ms would be seen 20 times otherwise."""
 SWITCH_SECONDS = 0.0003
 """Python's threads take turns every 5 ms, or where one waits. Steps of a few milliseconds would be seen only at the lines that
 wait, which are those that call TensorFlow."""
+WAKING_SECONDS = 0.00015
+"""A thread that need not wait for another one runs again within this time after its pause."""
 MOST_COST = 0.02
 """Fraction of the time that sampling may take: deep stacks are sampled less often."""
 MACHINE_INTERVAL_SECONDS = 0.5
+PROCESSOR_INTERVAL_SECONDS = 0.05
 
 
 class LineSampler:
@@ -56,31 +65,43 @@ class LineSampler:
             sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
-        machine = _open_machine(self._recording)
-        next_machine_sample = time.monotonic()
-        pause = LINE_INTERVAL_SECONDS
-        while not self._stopping.wait(pause):
+        recording = self._recording
+        machine = _open_machine(recording)
+        next_machine_sample = next_processor_sample = time.monotonic()
+        lengths, usual = random.Random(0), LINE_INTERVAL_SECONDS
+        while True:
+            pause = (FIRST_INTERVAL_SECONDS if self._is_at_first_steps() else usual) * lengths.uniform(0.5, 1.5)
+            due = time.perf_counter() + pause
+            if self._stopping.wait(pause):
+                break
             started = time.thread_time()
-            self._sample_line()
+            self._sample_line(due)
+            if time.monotonic() >= next_processor_sample:
+                next_processor_sample = time.monotonic() + PROCESSOR_INTERVAL_SECONDS
+                recording.add(recording.processor_samples, (time.perf_counter(), time.process_time()))
             if machine is not None and time.monotonic() >= next_machine_sample:
                 next_machine_sample = time.monotonic() + MACHINE_INTERVAL_SECONDS
-                self._recording.add(self._recording.machine_samples, (time.perf_counter(), machine.sample()))
-            pause = max(LINE_INTERVAL_SECONDS, (time.thread_time() - started) / MOST_COST)
+                recording.add(recording.machine_samples, (time.perf_counter(), machine.sample()))
+            usual = max(LINE_INTERVAL_SECONDS, (time.thread_time() - started) / MOST_COST)
         if machine is not None:
             machine.close()
 
-    def _sample_line(self) -> None:
+    def _is_at_first_steps(self) -> bool:
+        return 0 < len(self._recording.calls) < FIRST_CALLS
+
+    def _sample_line(self, due: float) -> None:
         recording, now = self._recording, time.perf_counter()
         frame = sys._current_frames().get(self.watched_thread)
         index = self._index_of(location_of(frame))
         callers = tuple(self._index_of(location) for location in callers_of(frame))
         consumer = consumer_of_generator(frame)
         activity = activity_of(frame)
+        prompt = is_prompt(now - due, is_waiting=waits_inside_framework(frame))
         del frame  # it would keep alive whatever the script's functions hold
         if consumer is not None:
             recording.add(recording.generator_samples, (now, index, consumer))
         if len(recording.line_samples) < MOST_RECORDS:
-            recording.line_samples.append(LineSample(now, index, activity, callers))
+            recording.line_samples.append(LineSample(now, index, activity, callers, prompt))
 
     def _index_of(self, location: SourceLocation) -> int:
         index = self._indices.get(location)
@@ -88,6 +109,21 @@ class LineSampler:
             index = self._indices[location] = len(self._recording.lines)
             self._recording.lines.append(location)
         return index
+
+
+def is_prompt(late_seconds: float, is_waiting: bool) -> bool:
+    """Whether a sample that came so late after it was due shows a line at which the training thread spends its time.
+
+    If the training thread waits for something, the sample comes at once. If it runs Python, it is made to stop after
+    `SWITCH_SECONDS`, at the line where it is. A sample in between came because the thread began to wait by itself: it shows that
+    the line was an earlier one, not which. So does one that comes later, for lack of a processor, and finds the thread in a call
+    of TensorFlow, which lets other threads run. Counting those would move the time of short Python to the next such call.
+
+    Args:
+        late_seconds: After the sample was due.
+        is_waiting: The thread is in a call of a framework that may let other threads run.
+    """
+    return late_seconds <= WAKING_SECONDS or (late_seconds >= 1.25 * SWITCH_SECONDS and not is_waiting)
 
 
 def _open_machine(recording: Recording) -> Any:

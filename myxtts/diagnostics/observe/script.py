@@ -6,13 +6,17 @@ its own. The report is written to a temporary file and printed by the caller aft
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,6 +26,8 @@ from myxtts.diagnostics.observe.child import Options, without_own_defaults
 from myxtts.errors import DiagnosisError
 
 EXIT_NOT_MEASURED = 2
+SECONDS_TO_RECEIVE = 0.5
+"""For a signal that a terminal sends to all of its processes to reach the script as well."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +79,30 @@ def run_script(
         )
     if steps is not None and steps < 1:
         raise DiagnosisError(f"At least 1 step must be observed. Received: {steps}.")
-    options = Options(kind, measure_ceiling, steps, use_counters)
-    with tempfile.TemporaryDirectory(prefix="diagnosis-") as folder:
+    with tempfile.TemporaryDirectory(prefix="diagnosis-") as folder, _open_pipe() as (received, receives):
         result = Path(folder) / "report.json"
+        options = Options(kind, measure_ceiling, steps, use_counters, receives)
         command = [sys.executable, "-m", Options.__module__, str(result), json.dumps(asdict(options))]
-        process = subprocess.Popen([*command, str(script), *arguments], env=_environment())
-        code = _wait(process)
+        inherited = (receives,) if receives is not None else ()
+        process = subprocess.Popen([*command, str(script), *arguments], env=_environment(), pass_fds=inherited)
+        code = SignalRelay(process, received).wait()
         content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
     return ScriptRun(**content) if content is not None else _without_result(code)
+
+
+@contextlib.contextmanager
+def _open_pipe() -> Iterator[tuple[int, int] | tuple[None, None]]:
+    """The two ends of a pipe, to read from and to write to without waiting; None where processes cannot share one."""
+    if os.name != "posix":
+        yield None, None
+        return
+    received, receives = os.pipe()
+    os.set_blocking(receives, False)
+    try:
+        yield received, receives
+    finally:
+        os.close(received)
+        os.close(receives)
 
 
 def _without_result(code: int) -> ScriptRun:
@@ -104,28 +126,59 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def _wait(process: subprocess.Popen) -> int:
-    """Wait for the script. Ctrl-C reaches it directly; SIGTERM is passed on, a second one ends it without a report."""
-    received: list[int] = []
+class SignalRelay:
+    """Passes SIGINT and SIGTERM on to the script while it runs, if they reached this process alone.
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        process.send_signal(signal.SIGTERM if len(received) == 1 else signal.SIGKILL)
+    Ctrl-C reaches every process of the terminal; a signal sent to one process id does not. A second one would interrupt whatever
+    the script does at the first. So the script's process writes each signal that it receives into a pipe, and a signal is passed
+    on only if the script has not received as many by itself.
+    """
 
-    previous = _set_handler(pass_on)
+    def __init__(self, process: subprocess.Popen, received_by_script: int | None):
+        """
+        Args:
+            process: The script.
+            received_by_script: The end of the pipe to read from; None where processes cannot share one.
+        """
+        self._process = process
+        self._pipe = received_by_script
+        self._known: Counter[int] = Counter()
+        """Signals that the script has received, passed-on ones included."""
+        self._received: Counter[int] = Counter()
+
+    def wait(self) -> int:
+        """Wait for the script to end; its exit code. A second SIGTERM ends it without a report."""
+        passed_on = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]  # nohup
+        previous = {number: _set_handler(number, self._pass_on) for number in passed_on}
+        try:
+            return self._process.wait()
+        finally:
+            for number, handler in previous.items():
+                _set_handler(number, handler)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self._received[number] += 1
+        if number == signal.SIGTERM and self._received[number] > 1:
+            self._process.kill()
+            return
+        deadline = time.monotonic() + SECONDS_TO_RECEIVE
+        while self._known[number] < self._received[number] and self._read(deadline - time.monotonic()):
+            pass
+        if self._known[number] < self._received[number]:
+            self._process.send_signal(number)
+
+    def _read(self, seconds: float) -> bool:
+        """Read what the script has received within a time; False if there was nothing."""
+        if self._pipe is None or seconds < 0 or not select.select([self._pipe], [], [], seconds)[0]:
+            return False
+        numbers = os.read(self._pipe, 4096)
+        self._known.update(numbers)
+        return bool(numbers)
+
+
+def _set_handler(number: int, handler: Any) -> Any:
+    """Set the handler of a signal where that is allowed: in the main thread."""
     try:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                continue
-    finally:
-        _set_handler(previous)
-
-
-def _set_handler(handler: Any) -> Any:
-    """Set the handler of SIGTERM where that is allowed: in the main thread."""
-    try:
-        return signal.signal(signal.SIGTERM, handler)
+        return signal.signal(number, handler)
     except (ValueError, TypeError):
         return None

@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 from dataclasses import dataclass, field
+from dis import opname
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any
@@ -148,6 +149,13 @@ def activity_of(frame: FrameType | None) -> str:
             activity = "keras"
         frame = frame.f_back
     return activity
+
+
+def waits_inside_framework(frame: FrameType | None) -> bool:
+    """Whether the innermost frame is a framework's, at a call of something that is not Python."""
+    if frame is None or not is_framework(frame.f_code.co_filename):
+        return False
+    return opname[frame.f_code.co_code[frame.f_lasti]].startswith(("CALL", "PRECALL"))
 
 
 def source_text(location: SourceLocation) -> str:

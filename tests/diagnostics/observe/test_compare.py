@@ -6,7 +6,12 @@ import json
 import pytest
 
 from myxtts.cli import main
-from myxtts.diagnostics.observe.compare import compare_reports, comparison_to_html
+from myxtts.diagnostics.observe.compare import (
+    compare_reports,
+    comparison_to_html,
+    comparison_to_markdown,
+    comparison_to_text,
+)
 from tests.diagnostics.observe.test_page import example_report
 
 
@@ -32,6 +37,16 @@ def test_parts_and_findings_are_paired():
     assert [one["disease"] for one in comparison.new] == ["host-sync"]
     assert comparison.remaining == ()
     assert "4.00x as fast" in comparison.headline
+
+
+def test_busy_machine_is_said_next_to_the_difference():
+    before, after = example_report(), changed()
+    assert compare_reports(before, after).caution == ""
+    after["load"] = {"others": 0.8, "steal": 0.05, "load_average": 4.0}
+    comparison = compare_reports(before, after)
+    assert "0.0 % of the processors before and 85 % after" in comparison.caution
+    for shown in (comparison_to_text(comparison), comparison_to_markdown(comparison), comparison_to_html(comparison)):
+        assert comparison.caution in shown
 
 
 def test_same_finding_at_a_moved_line_remains():

@@ -11,7 +11,8 @@ from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 LINES = ["dataset = load()", "for batch in data:", "for step, batch in enumerate(data):", "return float(loss)", "t += a.numpy()",
-         "model.predict(images, verbose=0)", "if x:", "", "@tf.function", "x = (", "checkpoint.save(path)"]  # fmt: skip
+         "model.predict(images, verbose=0)", "if x:", "", "@tf.function", "x = (",
+         "checkpoint.save(path)", "kept[step] = loss"]  # fmt: skip
 
 CONSTANTS = [value for name, value in vars(fixes).items() if name.isupper() and isinstance(value, str)]
 TEMPLATES = [text for text in CONSTANTS if "{" in text]
@@ -33,6 +34,7 @@ def test_every_fix_compiles(function, arguments, argument, text, flag):
     values = {
         "function": function, "class_name": function, "arguments": arguments, "argument": argument, "is_jit": flag,
         "is_batch": flag, "has_shuffle": flag, "location": location(text), "dtype": "float32", "description": "Setting object",
+        "container": "list" if flag else "dict",
     }  # fmt: skip
     makers = [
         one for name, one in vars(fixes).items()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from myxtts.diagnostics.observe import report as reports
+from myxtts.diagnostics.observe import verdict as verdicts
 from myxtts.diagnostics.observe.account import Account, AccountLine, Part
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import measure_ceiling
@@ -97,7 +98,7 @@ def test_threads_that_start_late_decide_no_verdict_on_a_busy_machine(others, ver
     recording = Recording(machine_load=MachineLoad(others=others, steal=0.0, load_average=4.0))
     moments = np.arange(4.0)
     steps = cut_steps(Recording(marked_steps=list(zip(moments, moments + 0.5, strict=True))))
-    assert reports._verdict_without_gain(Facts(recording, steps, account), [])[0] == verdict
+    assert verdicts._verdict_without_gain(Facts(recording, steps, account), [])[0] == verdict
 
 
 def test_on_a_busy_machine_the_faster_steps_say_how_long_a_part_takes():

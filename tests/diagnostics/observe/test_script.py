@@ -12,23 +12,17 @@ import pytest
 
 from myxtts.diagnostics.observe.script import run_script
 from myxtts.errors import DiagnosisError
+from tests.diagnostics.observe.trainings import STEP_OF_A_SCRIPT
 
-TRAINING = """
-import os, sys
-import tensorflow as tf
-weights = tf.Variable(tf.ones((64, 64)))
-
-@tf.function
-def train_step(batch):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.matmul(batch, weights) ** 2)
-    weights.assign_sub(1e-3 * tape.gradient(loss, weights))
-    return loss
-
+TRAINING = (
+    "\nimport os, sys\n"
+    + STEP_OF_A_SCRIPT
+    + """
 for step in range(int(sys.argv[1])):
     loss = train_step(tf.ones((ROWS, 64)))
 print("loss", float(loss), sys.argv[1:], __name__, os.path.basename(__file__))
 """
+)
 
 
 def write(folder: Path, after: str = "", rows: str = "8") -> Path:
@@ -103,20 +97,6 @@ def test_missing_script_is_explained():
         run_script("nowhere.py")
 
 
-def test_interrupted_script_is_reported_with_what_was_measured(tmp_path):
-    script = write(tmp_path, after="\nimport time\nopen('ready', 'w').close()\ntime.sleep(120)\n")
-    command = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", str(script), "20"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert "The script was interrupted" in output
-    assert "20 steps" in output
-
-
 TRAINER_IN_MAIN = """
 import sys, time
 import tensorflow as tf
@@ -186,22 +166,60 @@ model.fit(np.ones((20, 3)), np.ones((20, 2)), batch_size=2, verbose=0)
     assert (tmp_path / "log.txt").read_text() == (plain / "log.txt").read_text()
 
 
-def test_sigterm_ends_the_script_and_still_gives_the_report(tmp_path):
-    after = "\nimport time\nopen('ready', 'w').write(str(os.getpid()))\ntime.sleep(120)\n"
-    script = write(tmp_path, after=after)
-    command = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", str(script), "20"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("number", "explanation", "code"),
+    [(signal.SIGINT, "The script was interrupted", 130), (signal.SIGTERM, "The script was terminated (SIGTERM)", 143)],
+)
+def test_signal_to_the_tool_alone_ends_the_script_and_still_gives_the_report(tmp_path, number, explanation, code):
+    process, script_id = start_and_wait(tmp_path, "time.sleep(120)")
+    process.send_signal(number)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert "The script was terminated (SIGTERM). Its exit code: 143" in output
+    assert explanation in output
+    assert f"Its exit code: {code}" in output
     assert "20 steps" in output
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "ready").read_text()), 0)
+        os.kill(script_id, 0)
+
+
+@pytest.mark.parametrize("is_for_all", [True, False])
+def test_script_receives_an_interrupt_once(tmp_path, is_for_all):
+    waiting = """
+try:
+    time.sleep(120)
+except KeyboardInterrupt:
+    time.sleep(2)  # a second interrupt would end this
+    print("saved")
+"""
+    process, _ = start_and_wait(tmp_path, waiting)
+    os.killpg(process.pid, signal.SIGINT) if is_for_all else process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert "saved" in output
+    assert "20 steps" in output
+
+
+def test_second_sigterm_ends_a_script_that_ignores_the_first(tmp_path):
+    process, script_id = start_and_wait(tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(120)")
+    for _ in range(2):
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "ended by signal SIGKILL" in output
+    with pytest.raises(ProcessLookupError):
+        os.kill(script_id, 0)
+
+
+def start_and_wait(folder: Path, then: str) -> tuple[subprocess.Popen, int]:
+    """Start a diagnosis and wait until its training is over; its process and the id of the script's own."""
+    after = f"\nimport signal, time\nopen('ready', 'w').write(str(os.getpid()))\n{then}\n"
+    command = [sys.executable, "-m", "myxtts.cli", "diagnose", "run", str(write(folder, after=after)), "20"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (folder / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(0.5)
+    return process, int((folder / "ready").read_text())
 
 
 def test_module_runs_as_with_python_m(tmp_path):

@@ -7,6 +7,17 @@ import tensorflow as tf
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.report import Report
 
+STEP_OF_A_SCRIPT = """import tensorflow as tf
+weights = tf.Variable(tf.ones((64, 64)))
+
+@tf.function
+def train_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.matmul(batch, weights) ** 2)
+    weights.assign_sub(1e-3 * tape.gradient(loss, weights))
+    return loss
+"""
+
 
 class Trainable:
     """One matrix and a step that updates it."""
