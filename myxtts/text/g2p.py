@@ -139,14 +139,15 @@ def phonemize(
     return [_joined(text, segmenter, _sounds(text, language, lexicon, files)) for text in texts]
 
 
-def count_spoken(
+def phonemize_and_count(
     text: str, language: str, lexicon: Lexicon | None = None, files: Mapping[str, Path] | None = None
-) -> list[int]:
-    """How many words of the phonemes of a normalized text belong to each of its words."""
-    num_spoken = iter([len(sound.split()) for sound in _sounds(text, language, lexicon, files)])
+) -> tuple[str, list[int]]:
+    """IPA of a normalized text as `phonemize` gives it, and how many of its words belong to each word of the text."""
+    sounds = _sounds(text, language, lexicon, files)
     segmenter = _segmenter(base_language(language))
+    num_spoken = iter([len(sound.split()) for sound in sounds])
     counts = [len(_text_tokens(word, segmenter)) for word in text.split()]
-    return [sum(islice(num_spoken, count)) for count in counts]
+    return _joined(text, segmenter, sounds), [sum(islice(num_spoken, count)) for count in counts]
 
 
 def _sounds(text: str, language: str, lexicon: Lexicon | None, files: Mapping[str, Path] | None) -> list[str]:

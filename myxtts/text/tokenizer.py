@@ -157,11 +157,14 @@ class FrontEnd:
         trace = Trace(text)
         normalized = normalize_text(text, language, trace=trace)
         words = trace.words_and_origins()
-        symbols = self._symbols([normalized], language)[0]
+        counts: list[int] = []
+        if self._is_own(language):
+            phonemes, counts = g2p.phonemize_and_count(normalized, language, self.lexicon, self.g2p_files)
+            symbols = list(phonemes)
+        else:
+            symbols = self._symbols([normalized], language)[0]
         groups = group_symbols(symbols)
-        is_own = self._is_own(language)
-        counts = g2p.count_spoken(normalized, language, self.lexicon, self.g2p_files) if is_own else []
-        if is_own and sum(counts) == len(groups):
+        if counts and sum(counts) == len(groups):
             members = [[index] for index, count in enumerate(counts) for _ in range(count)]
         else:
             alone = [
