@@ -42,6 +42,10 @@ FLAC_HIGHEST_ODD_RATE = 65_535
 """Hz. Above it a FLAC header counts in tens of Hz."""
 WRITE_SAMPLES = 1 << 15
 """Samples passed to an encoder at once: libvorbis keeps them on the stack, and a long clip would overflow it."""
+UNKNOWN_FRAMES = 1 << 62
+"""The length that libsndfile gives to a FLAC stream that states none, and more."""
+READ_FRAMES = 4096
+"""Of such a stream, decoded at once."""
 OGG_PAGE_BYTES = 27 + 255 + 255 * 255
 """The largest Ogg page."""
 OGG_LAST_PAGE = 4
@@ -59,6 +63,8 @@ def read_audio(
         first_seconds: only so much of the beginning is decoded.
     """
     with _open_audio(path) as sound:
+        if sound.frames >= UNKNOWN_FRAMES:
+            return _read_whole_stream(path, sound, longest_seconds, first_seconds)
         seconds = sound.frames / sound.samplerate
         if longest_seconds is not None and seconds > longest_seconds:
             raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
@@ -76,6 +82,36 @@ def read_audio(
     return samples, rate
 
 
+def _read_whole_stream(
+    path: str | Path, sound: soundfile.SoundFile, longest_seconds: float | None, first_seconds: float | None
+) -> tuple[np.ndarray, int]:
+    rate = sound.samplerate
+    limits = [seconds * rate for seconds in (first_seconds, longest_seconds) if seconds is not None]
+    samples = read_stream(sound, round(min(limits)) + 1 if limits else UNKNOWN_FRAMES)
+    if not len(samples):
+        raise AudioError(f"{path} is an audio file without a single sample.", "empty file")
+    if longest_seconds is not None and len(samples) > longest_seconds * rate:
+        raise AudioError(f"{path} is longer than {longest_seconds:g} s, which is all that is read.", "too long")
+    return samples[: None if first_seconds is None else round(first_seconds * rate)], rate
+
+
+def read_stream(sound: soundfile.SoundFile, count: int) -> np.ndarray:
+    """Up to `count` samples float32 (samples,) of a FLAC stream that states no length, channels averaged.
+
+    soundfile seeks after it has read, which fails at the end of such a stream; what was read until then is kept.
+    """
+    parts: list[np.ndarray] = []
+    num_frames = READ_FRAMES
+    while num_frames == READ_FRAMES and len(parts) * READ_FRAMES < count:
+        part = np.full((READ_FRAMES, sound.channels), np.nan, np.float32)  # FLAC has no NaN
+        try:
+            num_frames = len(sound.read(out=part))
+        except soundfile.LibsndfileError:
+            num_frames = int(np.isfinite(part[:, 0]).sum())
+        parts.append(part[:num_frames].mean(axis=1, dtype=np.float32))
+    return np.concatenate([*parts, np.zeros(0, np.float32)])[:count]
+
+
 def _read_samples(sound: soundfile.SoundFile, count: int) -> np.ndarray:
     """The first samples as float32. NumPy converts 16-bit samples to the same values in a third of libsndfile's time."""
     if sound.subtype == "PCM_16":
@@ -87,8 +123,10 @@ def _read_samples(sound: soundfile.SoundFile, count: int) -> np.ndarray:
 
 
 def probe_audio(path: str | Path) -> tuple[int, int]:
-    """Number of samples (of each channel) and sample rate in Hz, without decoding the file."""
+    """Number of samples (of each channel) and sample rate in Hz, without decoding the file if it states its length."""
     with _open_audio(path) as sound:
+        if sound.frames >= UNKNOWN_FRAMES:
+            return len(read_stream(sound, UNKNOWN_FRAMES)), sound.samplerate
         return sound.frames, sound.samplerate
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import ipaddress
 import os
 import re
 import socket
@@ -136,8 +137,17 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if settings.wyoming_port is not None:
         sys.stdout.write(f"tcp://{address}:{settings.wyoming_port}  (Wyoming)\n")
     sys.stdout.flush()
+    if settings.announces_wyoming and is_loopback(settings.host):
+        sys.stderr.write(
+            f"--announce: no other machine can reach {settings.host}. For Home Assistant use --host 0.0.0.0.\n"
+        )
     run_app(app, settings)
     return 0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to an address that `check_port` has accepted."""
+    return ipaddress.ip_address(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]).is_loopback
 
 
 def run_app(app: FastAPI, settings: Settings) -> None:

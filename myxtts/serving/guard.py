@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from myxtts.serving.api_errors import error_response
 from myxtts.serving.settings import Settings
 
-PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices")
-"""Answered without a key: Open WebUI asks for the voices without one."""
+PUBLIC_PATHS = ("/health", "/ready", "/v1/audio/voices", "/v1/audio/models")
+"""Answered without a key: Open WebUI asks for voices and models without one."""
 LOCAL_NAMES = ("localhost", "host.docker.internal")
 
 

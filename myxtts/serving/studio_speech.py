@@ -15,9 +15,9 @@ from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError
 from myxtts.serving.encoders import wav_header
 from myxtts.serving.speech_api import SpeechResponse
-from myxtts.serving.studio_voices import CLONE_PREFIX, PAUSES, LexiconBody, NameBody, SpeakBody, StudioVoices
+from myxtts.serving.studio_voices import CLONE_PREFIX, LexiconBody, NameBody, SpeakBody, StudioVoices
 from myxtts.serving.turns import Spoken
-from myxtts.synthesis.timings import Timed, Timeline
+from myxtts.synthesis.timings import TimedWord, Timeline
 from myxtts.synthesis.voice import Audio
 
 
@@ -112,10 +112,11 @@ async def _spoken_lines(speech: Any) -> AsyncIterator[bytes]:
         return _line(
             type="sentence",
             text=chunk.text,
+            written=chunk.text.split(),
             start=round(start, 4),
             seconds=round(chunk.seconds, 4),
             sample_rate=chunk.sample_rate,
-            words=[_word(each, chunk.symbols, start) for each in spoken.words],
+            words=[_word(each, start) for each in spoken.words],
             unknown="".join(chunk.unknown),
             audio=base64.b64encode(samples_to_pcm(chunk.samples)).decode(),
         )
@@ -131,14 +132,14 @@ async def _spoken_lines(speech: Any) -> AsyncIterator[bytes]:
     yield _line(type="done", timings=timeline.to_json(), srt=timeline.to_srt())
 
 
-def _word(word: Timed, symbols: tuple[Timed, ...], start: float) -> dict[str, Any]:
-    middle = [(each.start + each.end) / 2 for each in symbols]
-    spoken = [each.text for each, time in zip(symbols, middle, strict=True) if word.start <= time <= word.end]
+def _word(word: TimedWord, start: float) -> dict[str, Any]:
     return {
         "word": word.text,
+        "index": word.index,
         "start": round(start + word.start, 3),
         "end": round(start + word.end, 3),
-        "phonemes": "".join(spoken).strip(PAUSES),
+        "spoken": word.spoken,
+        "phonemes": word.phonemes,
     }
 
 

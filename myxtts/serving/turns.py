@@ -20,7 +20,7 @@ from myxtts.errors import MyXTTSError, TextError
 from myxtts.serving.settings import Settings
 from myxtts.serving.voices import VoicePool
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.timings import Timed
+from myxtts.synthesis.timings import TimedWord
 from myxtts.synthesis.voice import Chunk, Voice
 
 Result = TypeVar("Result")
@@ -46,7 +46,7 @@ class Spoken(NamedTuple):
     """One spoken piece, with its words if they were asked for."""
 
     chunk: Chunk
-    words: tuple[Timed, ...]
+    words: tuple[TimedWord, ...]
 
 
 class TurnQueue:

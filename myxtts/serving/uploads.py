@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 import soundfile
 
-from myxtts.audio.files import resample, samples_to_pcm
+from myxtts.audio.files import UNKNOWN_FRAMES, read_stream, resample, samples_to_pcm
 from myxtts.errors import AudioError
 from myxtts.runtime.console import printable
 from myxtts.runtime.worker_process import child_environment, module_command
@@ -32,10 +31,6 @@ CHILD_MEMORY_BYTES = 1 << 30
 CHILD_SECONDS = 20
 LOWEST_RATE, KEPT_RATE, HIGHEST_RATE = 4000, 48_000, 192_000
 """Hz of a recording. More than `KEPT_RATE` says nothing about a voice and is resampled."""
-UNKNOWN_FRAMES = 1 << 62
-"""The length that libsndfile gives to a FLAC stream that states none."""
-READ_FRAMES = 4096
-"""Parts in which such a stream is decoded: soundfile fails at its end, so the last one is lost."""
 LIBSNDFILE_CONTAINERS = frozenset(("WAV", "WAVEX", "RF64", "W64", "AIFF", "CAF", "AU", "FLAC", "OGG", "MP3"))
 FFMPEG_CONTAINERS = "aac,matroska,webm,mov,mp4,m4a"
 """None that names other files, as playlists do."""
@@ -115,11 +110,7 @@ def _read_sound(sound: soundfile.SoundFile, seconds: float) -> DecodedAudio:
         return DecodedAudio(
             sound.read(min(wanted, sound.frames), "float32", always_2d=True).mean(axis=1), sound.samplerate
         )
-    parts: list[np.ndarray] = []
-    with suppress(soundfile.LibsndfileError):  # the last part, which is not full
-        while len(parts) * READ_FRAMES < wanted:
-            parts.append(sound.read(READ_FRAMES, "float32", always_2d=True).mean(axis=1))
-    return DecodedAudio(np.concatenate([*parts, np.zeros(0, np.float32)])[:wanted], sound.samplerate)
+    return DecodedAudio(read_stream(sound, wanted), sound.samplerate)
 
 
 def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> DecodedAudio:

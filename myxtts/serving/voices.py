@@ -209,7 +209,8 @@ class VoicePool:
             )
         taken = name in self._cloned or name in self.loaded or name.lower() in OPENAI_VOICES + LATER_OPENAI_VOICES
         if taken or name in DEFAULT_NAMES or any(name in voice.speakers for voice in self.loaded.values()):
-            raise VoiceError(f"There is already a voice or speaker {name!r}. Choose another name, or delete it first.")
+            advice = "Choose another name, or delete it first" if name in self._cloned else "Choose another name"
+            raise VoiceError(f"There is already a voice or speaker {name!r}. {advice}.")
         if len(self._cloned) >= MOST_SPEAKERS:
             raise VoiceError(f"The server has {MOST_SPEAKERS} cloned speakers, its limit. Delete one first.")
 

@@ -28,6 +28,8 @@ from myxtts.text.sentences import split_sentences
 
 IDLE_SECONDS = 600.0
 """A connection without an event for so long is closed."""
+CLOSING_SECONDS = 2.0
+"""For connections that are open when the server ends."""
 CHUNK_BYTES = 8192
 """Of one audio-chunk: 0.17 s at 24 kHz."""
 MOST_HELD_CHARACTERS = 2000
@@ -79,6 +81,15 @@ class WyomingServer:
     def __init__(self, engine: SpeechEngine):
         self._engine = engine
         self._num_connections = 0
+        self._open: dict[asyncio.Task[Any] | None, asyncio.StreamWriter] = {}
+
+    async def close(self) -> None:
+        """End the connections that are open."""
+        for writer in self._open.values():
+            writer.close()
+        tasks = {task for task in self._open if task is not None}
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSING_SECONDS)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first event to its end."""
@@ -89,6 +100,7 @@ class WyomingServer:
             writer.close()
             return
         self._num_connections += 1
+        self._open[asyncio.current_task()] = writer
         connection = _Connection(self._engine, writer)
         try:
             while True:
@@ -104,6 +116,7 @@ class WyomingServer:
             LOG.debug("A Wyoming connection ended.")
         finally:
             self._num_connections -= 1
+            del self._open[asyncio.current_task()]
             await connection.close()
             writer.close()
             with suppress(OSError):
@@ -282,11 +295,11 @@ async def run_wyoming(engine: SpeechEngine) -> AsyncIterator[None]:
     if settings.wyoming_port is None:
         yield
         return
-    server = await asyncio.start_server(
-        WyomingServer(engine).handle, settings.host, settings.wyoming_port, limit=LONGEST_LINE
-    )
+    wyoming = WyomingServer(engine)
+    server = await asyncio.start_server(wyoming.handle, settings.host, settings.wyoming_port, limit=LONGEST_LINE)
     try:
         async with announced(settings.host, settings.wyoming_port, is_wanted=settings.announces_wyoming):
             yield
     finally:
         server.close()
+        await wyoming.close()

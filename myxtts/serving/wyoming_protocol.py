@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from myxtts import __version__
+from myxtts.serving.api_errors import LOG
 from myxtts.serving.turns import SpeechEngine
 
 SERVICE_NAME = "myxtts"
@@ -131,25 +134,42 @@ async def announced(host: str, port: int, *, is_wanted: bool) -> AsyncIterator[N
     if not is_wanted:
         yield
         return
-    from zeroconf import InterfaceChoice
+    from zeroconf import Error, InterfaceChoice
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
     service = "_wyoming._tcp.local."
-    addresses = None if host in ("0.0.0.0", "::") else [host]
-    zeroconf = AsyncZeroconf(interfaces=addresses or InterfaceChoice.Default)
-    info = AsyncServiceInfo(service, f"{SERVICE_NAME}.{service}", port=port, parsed_addresses=addresses or _addresses())
-    await zeroconf.async_register_service(info, allow_name_change=True)
+    own = resolved(host)
+    is_everywhere = own in ("0.0.0.0", "::")
+    machine = re.sub("[^A-Za-z0-9-]", "-", socket.gethostname().partition(".")[0])[:40]
+    info = AsyncServiceInfo(
+        service,
+        f"{SERVICE_NAME}.{service}",
+        port=port,
+        parsed_addresses=_addresses() if is_everywhere else [own],
+        server=f"{SERVICE_NAME}-{machine}.local.",
+    )
+    zeroconf = None
+    try:
+        zeroconf = AsyncZeroconf(interfaces=InterfaceChoice.Default if is_everywhere else [own])
+        await zeroconf.async_register_service(info, allow_name_change=True)
+    except (OSError, Error) as error:
+        reason = str(error) or type(error).__name__
+        LOG.warning("The Wyoming server cannot be announced (%s). Clients can be given its address.", reason)
     try:
         yield
     finally:
-        await zeroconf.async_unregister_all_services()
-        await zeroconf.async_close()
+        if zeroconf is not None:
+            await zeroconf.async_unregister_all_services()
+            await zeroconf.async_close()
+
+
+def resolved(host: str) -> str:
+    """The address that a name of this machine stands for."""
+    return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
 
 
 def _addresses() -> list[str]:
     """The IPv4 addresses of this machine in its networks."""
-    import socket
-
     import psutil
 
     return [

@@ -20,6 +20,18 @@ FADE_SECONDS = 0.008
 """Of each end of a part, so that joints do not click. Chosen; not measured."""
 
 
+class Source(NamedTuple):
+    """A text whose symbols are in a piece."""
+
+    text: str
+    language: str
+    is_phonemes: bool
+    start: int
+    """Index in the piece of its first symbol; negative if that is in a piece before."""
+    first_word: int
+    """Index of its first written word among those of the sentence."""
+
+
 class Piece(NamedTuple):
     """What is spoken at once: a sentence, or a part of a long one; without ids only a pause."""
 
@@ -35,6 +47,7 @@ class Piece(NamedTuple):
     style: Style = Style()
     marks: tuple[tuple[int, str], ...] = ()
     """Names of marks, and the index of the symbol that follows each."""
+    sources: tuple[Source, ...] = ()
 
 
 def cut_symbols(ids: Sequence[int], boundaries: frozenset[int], longest: int) -> list[list[int]]:

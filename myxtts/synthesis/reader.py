@@ -16,12 +16,13 @@ from typing import NamedTuple
 from myxtts.errors import TextError, VoiceError
 from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.synthesis.markup import Break, Mark, Part, SpokenText, Style
-from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, cut_symbols
+from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, Source, cut_symbols
 from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text import g2p
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.sentences import cut_first_clause, split_sentences
 from myxtts.text.tokenizer import Tokenizer
+from myxtts.text.tracing import Reading, SpokenWord
 
 SENTENCE_ENDS = ".?!…"
 LARGEST_MODEL = 64 << 20
@@ -71,6 +72,7 @@ class _Sentence(NamedTuple):
     ends_sentence: bool
     marks: tuple[tuple[int, str], ...] = ()
     """As in `Piece`."""
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ class Reader:
                         marks=tuple(
                             (at - start, name) for at, name in marks if start <= at < end or (is_last and at == end)
                         ),
+                        sources=tuple(each._replace(start=each.start - start) for each in item.sources),
                     ),
                     False,
                 )
@@ -192,14 +195,16 @@ class Reader:
         language = part.style.language or language
         if part.is_phonemes:
             encoded = self.tokenizer.number(self._symbols_of(part.text))
-            yield _Sentence(part.text, encoded.ids, encoded.unknown, part.style, ends_sentence=True), True
+            source = (Source(part.text, language, True, 0, 0),)
+            yield _Sentence(part.text, encoded.ids, encoded.unknown, part.style, True, (), source), True
             return
         pieces = split_sentences(part.text, language, self.max_characters)
         if starts_early and pieces:
             pieces = [*cut_first_clause(pieces[0]), *pieces[1:]]
         for number, piece in enumerate(pieces, start=1):
             encoded = self.tokenizer.encode(piece.text, language)
-            sentence = _Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence)
+            source = (Source(piece.text, language, False, 0, 0),)
+            sentence = _Sentence(piece.text, encoded.ids, encoded.unknown, part.style, piece.ends_sentence, (), source)
             yield sentence, number == len(pieces)
 
     def _symbols_of(self, phonemes: str) -> list[str]:
@@ -209,6 +214,24 @@ class Reader:
         parts = (symbol if symbol in id_of else unicodedata.normalize("NFD", symbol) for symbol in words)
         return [symbol for part in parts for symbol in part]
 
+    def reading_of(self, source: Source) -> Reading:
+        """How a source is read, with a word for each of its symbols."""
+        if not source.is_phonemes:
+            return self.tokenizer.trace(source.text, source.language)
+        written = tuple(source.text.split())
+        spoken = [SpokenWord(word, (index, index)) for index, word in enumerate(written)]
+        symbols = [
+            (symbol, index)
+            for index, word in enumerate(written)
+            for symbol in (*WORD_BOUNDARY, *self._symbols_of(word))
+        ]
+        known = [
+            (symbol, None if symbol == WORD_BOUNDARY else index)
+            for symbol, index in symbols[1:]
+            if symbol in self.tokenizer.symbols.id_of
+        ]
+        return Reading(written, spoken, [symbol for symbol, _ in known], [index for _, index in known])
+
     def _joined(self, first: _Sentence, second: _Sentence) -> _Sentence:
         id_of = self.tokenizer.symbols.id_of
         # The tokenizer drops a mark that begins a text: here it belongs to the words before it.
@@ -216,8 +239,17 @@ class Reader:
         between = [id_of[symbol] for symbol in (mark, WORD_BOUNDARY) if symbol in id_of]
         text = f"{first.text}{'' if mark else ' '}{second.text}".strip()
         ids = first.ids + between + second.ids if first.ids and second.ids else first.ids or second.ids
-        marks = (*first.marks, *((at + len(ids) - len(second.ids), name) for at, name in second.marks))
-        return _Sentence(text, ids, first.unknown + second.unknown, second.style, second.ends_sentence, marks)
+        shift = len(ids) - len(second.ids)
+        marks = (*first.marks, *((at + shift, name) for at, name in second.marks))
+        num_words = len(text.split()) - len(second.text.split())
+        sources = (
+            *first.sources,
+            *(
+                each._replace(start=each.start + shift, first_word=each.first_word + num_words)
+                for each in second.sources
+            ),
+        )
+        return _Sentence(text, ids, first.unknown + second.unknown, second.style, second.ends_sentence, marks, sources)
 
 
 def _with_last_marks(piece: Piece, names: list[str]) -> Piece:

@@ -16,6 +16,7 @@ import numpy as np
 from myxtts.errors import AudioError
 from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
+from myxtts.text.tracing import Origin, TracedText
 
 SILENCE = "sil"
 VISEMES = {
@@ -51,6 +52,19 @@ class Timed(NamedTuple):
         return Timed(self.text, self.start + seconds, self.end + seconds)
 
 
+class TimedWord(NamedTuple):
+    """A written word, or several that are spoken as one ("1 000"), in seconds from the start of the speech."""
+
+    text: str
+    start: float
+    end: float
+    index: int
+    """Of the first written word, in its sentence."""
+    spoken: str
+    """As it is read aloud: "fourth" for the 4 of a date."""
+    phonemes: str
+
+
 def time_symbols(symbols: Sequence[str], frames: np.ndarray, seconds: float) -> list[Timed]:
     """The symbols of a piece that lasts `seconds`, from the frames of the symbols and the blanks between them.
 
@@ -63,42 +77,65 @@ def time_symbols(symbols: Sequence[str], frames: np.ndarray, seconds: float) -> 
     return [Timed(symbol, *span) for symbol, span in zip(symbols, pairwise(times), strict=True)]
 
 
-def time_words(symbols: Sequence[Timed], words: Sequence[str], num_spoken: Sequence[int]) -> list[Timed]:
-    """The written words of a piece.
+def time_words(symbols: Sequence[Timed], reading: TracedText, start: int = 0, first_word: int = 0) -> list[TimedWord]:
+    """The written words of a text in the order in which they are spoken: "May", "4", "2021" for `4 May 2021`.
+
+    Every written word is in one entry at most, and every symbol of a word in one. Written words whose speech cannot be told apart
+    ("$5 million" is "five million dollars") are one entry.
 
     Args:
-        symbols: the symbols of the piece, with word boundaries and pauses among them.
-        words: the words as they are written.
-        num_spoken: spoken words of each of them: "23" is two.
+        symbols: the symbols of a piece.
+        reading: of a text whose symbols are among them; a text may be longer than a piece.
+        start: the index in `symbols` of the first symbol of the text. What begins before `symbols` was in a piece before.
+        first_word: the index of the first written word.
     """
-    spoken = [group for group in _groups(symbols) if group]
-    if not spoken or not words:
-        return []
-    ends = np.cumsum(np.maximum(num_spoken, 0))
-    if ends[-1] != len(spoken):  # a word is spoken in another way in its sentence than alone
-        ends = np.round(ends * (len(spoken) / max(1, ends[-1]))).astype(int)
-    timed, start = [], 0
-    for word, end in zip(words, ends.tolist(), strict=True):
-        if end > start:
-            timed.append(Timed(word, spoken[start][0].start, spoken[end - 1][-1].end))
-        start = max(start, end)
+    positions: dict[int, list[int]] = {}
+    for position, word in enumerate(reading.word_of):
+        if word is not None:
+            positions.setdefault(word, []).append(start + position)
+    timed = []
+    for (first, last), spoken in _units([(word, reading.spoken[word].origin) for word in positions]):
+        own = [position for word in spoken for position in positions[word]]
+        if 0 <= own[0] < len(symbols):
+            within = [position for position in own if position < len(symbols)]
+            timed.append(
+                TimedWord(
+                    text=" ".join(reading.written[first : last + 1]),
+                    start=symbols[within[0]].start,
+                    end=symbols[within[-1]].end,
+                    index=first_word + first,
+                    spoken=" ".join(reading.spoken[word].text for word in spoken),
+                    phonemes="".join(each.text for each in symbols[within[0] : within[-1] + 1]),
+                )
+            )
     return timed
 
 
-def _groups(symbols: Sequence[Timed]) -> list[list[Timed]]:
-    """The symbols of each spoken word."""
-    groups: list[list[Timed]] = [[]]
-    for symbol in symbols:
-        if symbol.text == WORD_BOUNDARY or symbol.text in PAUSE_SYMBOLS:
-            groups.append([])
-        else:
-            groups[-1].append(symbol)
-    return groups
+def _units(spoken: Sequence[tuple[int, Origin]]) -> list[tuple[tuple[int, int], list[int]]]:
+    """Ranges of written words with their spoken words, in the order of speech.
 
-
-def count_spoken_words(symbols: Sequence[str]) -> int:
-    """Spoken words in the symbols of a text."""
-    return sum(1 for group in _groups([Timed(symbol, 0, 0) for symbol in symbols]) if group)
+    Words without an origin belong to the word before them, the first ones to the word after. Ranges that overlap, and ranges with
+    another between their spoken words, are joined.
+    """
+    known = [origin for _, origin in spoken if origin is not None]
+    if not known:
+        return []
+    units: list[tuple[tuple[int, int], list[int]]] = []
+    origin = known[0]
+    for word, own in spoken:
+        origin = own or origin
+        units.append((origin, [word]))
+        joined = True
+        while joined:
+            joined = False
+            for index, ((first, last), _) in enumerate(units[:-1]):
+                if first <= units[-1][0][1] and units[-1][0][0] <= last:
+                    ranges, words = zip(*units[index:], strict=True)
+                    whole = (min(first for first, _ in ranges), max(last for _, last in ranges))
+                    units[index:] = [(whole, [each for own in words for each in own])]
+                    joined = True
+                    break
+    return units
 
 
 def time_visemes(symbols: Sequence[Timed]) -> list[Timed]:
@@ -127,7 +164,7 @@ class Timeline:
         text: str,
         seconds: float,
         symbols: Sequence[Timed],
-        words: Sequence[Timed],
+        words: Sequence[TimedWord],
         has_phonemes: bool,
         marks: Sequence[Timed] = (),
     ) -> None:
@@ -135,7 +172,7 @@ class Timeline:
         spoken = symbols[-1].end if symbols else seconds
         entries = {
             "sentences": [Timed(text, 0.0, spoken)] if text else [],
-            "words": words,
+            "words": [Timed(each.text, each.start, each.end) for each in words],
             "phonemes": [symbol for symbol in symbols if symbol.text != WORD_BOUNDARY],
             "visemes": time_visemes(symbols) if has_phonemes else [],
             "marks": marks,

@@ -31,10 +31,10 @@ from myxtts.synthesis.options import (
     check_text_length,
     parse_mixture,
 )
-from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, cut_frames, join_parts, noise_of
+from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, Source, cut_frames, join_parts, noise_of
 from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, reference_pieces, sample_pieces
-from myxtts.synthesis.timings import Timed, count_spoken_words, time_symbols, time_words
+from myxtts.synthesis.timings import Timed, TimedWord, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, check_vocoder, find_vocoder, open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice_folder import VoiceDescription, read_description, read_models, voice_identity
 from myxtts.text.lexicon import Lexicon
@@ -66,6 +66,8 @@ class Chunk(NamedTuple):
     language: str = ""
     marks: tuple[Timed, ...] = ()
     """The marks of SSML, in seconds from the start of the chunk."""
+    sources: tuple[Source, ...] = ()
+    """The texts that are spoken in it, for `Voice.words_of`."""
 
     @property
     def seconds(self) -> float:
@@ -154,13 +156,13 @@ class Voice:
         first = next(pieces)  # a text with nothing to say raises now
         return (self._chunk(piece, samplings[piece.style]) for piece in itertools.chain([first], pieces))
 
-    def words_of(self, chunk: Chunk) -> list[Timed]:
-        """The written words of a chunk, in seconds from its start."""
-        words = chunk.text.split()
-        encoded = self.tokenizer.encode_many(words, chunk.language) if words else []
-        names = self.tokenizer.symbols.symbols
-        counts = [count_spoken_words([names[each] for each in found.ids]) for found in encoded]
-        return time_words(chunk.symbols, words, counts)
+    def words_of(self, chunk: Chunk) -> list[TimedWord]:
+        """The written words of a chunk in the order in which they are spoken, in seconds from its start."""
+        return [
+            word
+            for source in chunk.sources
+            for word in time_words(chunk.symbols, self._reader.reading_of(source), source.start, source.first_word)
+        ]
 
     def synthesize(self, text: str, options: SpeechOptions | None = None, **named) -> Audio:
         """Speak a text and return all of it: the chunks of `say`, joined."""
@@ -281,7 +283,9 @@ class Voice:
         symbols = time_symbols([names[each] for each in piece.ids], encoded.frames, spoken_seconds)
         starts = [*(symbol.start for symbol in symbols), spoken_seconds]
         marks = tuple(Timed(name, starts[at], starts[at]) for at, name in piece.marks)
-        return Chunk(samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language, marks)
+        return Chunk(
+            samples, self.sample_rate, piece.text, piece.unknown, tuple(symbols), language, marks, piece.sources
+        )
 
     def mels(
         self, piece: Piece, encoded: EncodedText, sampling: Sampling, longest: int = LONGEST_FRAMES

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, SpokenPart, alternatives, rule, spoken
 
 MONTHS = "January February March April May June July August September October November December".split()
 _OTHER_MONTHS = (
@@ -58,22 +58,36 @@ def _read_numeric_date(match: re.Match[str]) -> str:
 
 
 def _read_month_day(match: re.Match[str]) -> str:
-    month, day, last, year = match.groups()
+    month, day, last, _ = match.groups()
     if not 1 <= int(day) <= 31 or (last and not int(day) < int(last) <= 31):
         return match[0]
-    date = f"{_month_name(month)} {say.ordinal(int(day))}"
-    date += f" to {say.ordinal(int(last))}" if last else ""
-    return f"{date}, {say.year(int(year))}" if year else date
+    parts: list[SpokenPart] = [(_month_name(month), match.span(1)), " ", (say.ordinal(int(day)), match.span(2))]
+    parts += _spoken_last_day(match, 2, 3) if last else []
+    return spoken(*parts, *_spoken_year(match, 4))
 
 
 def _read_day_month(match: re.Match[str]) -> str:
-    day, last, month, year = match.groups()
+    day, last, month, _ = match.groups()
     if not 1 <= int(day) <= 31 or (last and not int(day) < int(last) <= 31):
         return match[0]
-    days = say.ordinal(int(day)) + (f" to {say.ordinal(int(last))}" if last else "")
-    is_spoken_with_of = " of " in match[0] or last
-    date = f"{days} of {_month_name(month)}" if is_spoken_with_of else f"{_month_name(month)} {days}"
-    return f"{date}, {say.year(int(year))}" if year else date
+    days: list[SpokenPart] = [(say.ordinal(int(day)), match.span(1))]
+    days += _spoken_last_day(match, 1, 2) if last else []
+    name = (_month_name(month), match.span(3))
+    of = match[0].find(" of ") + 1
+    if of or last:
+        words = [*days, " ", ("of", (match.start() + of, match.start() + of + 2)) if of else "of", " ", name]
+    else:
+        words = [name, " ", *days]
+    return spoken(*words, *_spoken_year(match, 4))
+
+
+def _spoken_last_day(match: re.Match[str], first: int, last: int) -> list[SpokenPart]:
+    dash = max(match.string.find(sign, match.end(first), match.start(last)) for sign in "-–")
+    return [" ", ("to", (dash, dash + 1)), " ", (say.ordinal(int(match[last])), match.span(last))]
+
+
+def _spoken_year(match: re.Match[str], group: int) -> list[SpokenPart]:
+    return [", ", (say.year(int(match[group])), match.span(group))] if match[group] else []
 
 
 def _read_time(match: re.Match[str]) -> str:
@@ -81,11 +95,19 @@ def _read_time(match: re.Match[str]) -> str:
     words = say.clock(int(hour), int(minute), is_exact_hour_named=half is None and second is None)
     if second and int(second):
         words += f" and {say.cardinal(int(second))} second{'s' if int(second) > 1 else ''}"
-    return f"{words} {half.lower()}.m{_final_dot(match, dot)}" if half else words
+    if not half:
+        return words
+    last = next(group for group in (3, 2) if match[group])
+    return spoken(
+        (words, (match.start(), match.end(last))),
+        " ",
+        (f"{half.lower()}.m{_final_dot(match, dot)}", (match.start(4), match.end())),
+    )
 
 
 def _read_hour(match: re.Match[str]) -> str:
-    return f"{say.cardinal(int(match[1]))} {match[2].lower()}.m{_final_dot(match, match[3])}"
+    half = f"{match[2].lower()}.m{_final_dot(match, match[3])}"
+    return spoken((say.cardinal(int(match[1])), match.span(1)), " ", (half, (match.start(2), match.end())))
 
 
 def _final_dot(match: re.Match[str], dot: str | None) -> str:
@@ -96,8 +118,9 @@ def _final_dot(match: re.Match[str], dot: str | None) -> str:
 
 def _read_verse(match: re.Match[str]) -> str:
     book, chapter, verse, last = match.groups()
-    words = f"{book} {say.cardinal(int(chapter))} {say.cardinal(int(verse))}"
-    return f"{words} to {say.cardinal(int(last))}" if last else words
+    words = f"{say.cardinal(int(chapter))} {say.cardinal(int(verse))}"
+    words += f" to {say.cardinal(int(last))}" if last else ""
+    return spoken((book, match.span(1)), " ", (words, (match.start(2), match.end())))
 
 
 def _read_year_range(match: re.Match[str]) -> str:
@@ -179,7 +202,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "month and year",
         rf"\b{_MONTH},? (\d{{4}})(?!\d)",
-        lambda match: f"{_month_name(match[1])} {say.year(int(match[2]))}",
+        lambda match: spoken((_month_name(match[1]), match.span(1)), " ", (say.year(int(match[2])), match.span(2))),
         {"March 1999": "March nineteen ninety-nine"},
         DIGITS,
     ),

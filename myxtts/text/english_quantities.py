@@ -14,7 +14,7 @@ from myxtts.text.english_numbers import (
     UNITS,
     VULGAR_FRACTIONS,
 )
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, SpokenPart, alternatives, rule, spoken
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?"
 _SIGN_CLASS = f"[{re.escape(''.join(CURRENCIES))}]"
@@ -54,31 +54,39 @@ def _read_money(match: re.Match[str]) -> str:
     if _BEFORE_PRICE.search(match.string[: match.start()][-12:]) and _PRICED.match(match.string, match.end()):
         many = one
     whole, point, fraction = written.replace(",", "").partition(".")
+    number, sign = match.span("number"), match.span("sign")
     if magnitude:
-        return f"{number_in_words(written)} {MAGNITUDES[magnitude]} {kind}{many}"
+        amount = [(number_in_words(written), number), " ", (MAGNITUDES[magnitude], match.span("magnitude"))]
+        return spoken(*amount, " ", (f"{kind}{many}", sign))
     if not point or len(fraction) != 2 or not cent:
-        return f"{number_in_words(written)} {kind}{one if whole == '1' and not point else many}"
-    parts = []
+        name = f"{kind}{one if whole == '1' and not point else many}"
+        return spoken((number_in_words(written), number), " ", (name, sign))
+    parts: list[SpokenPart] = []
     if int(whole) or not int(fraction):
-        parts.append(f"{say.integer(whole)} {kind}{one if int(whole) == 1 else many}")
+        parts += [(say.integer(whole), number), " ", (f"{kind}{one if int(whole) == 1 else many}", sign)]
     if int(fraction):
-        parts.append(f"{say.cardinal(int(fraction))} {cent if int(fraction) == 1 else cents}")
-    return " and ".join(parts)
+        parts += [" and "] if parts else []
+        parts += [(say.cardinal(int(fraction)), number), " ", (cent if int(fraction) == 1 else cents, sign)]
+    return spoken(*parts)
 
 
 def _read_money_range(match: re.Match[str]) -> str:
     many = CURRENCIES[match[1]][1]
-    first, last = (f" {MAGNITUDES[each]}" if each else "" for each in (match[3], match[5]))
-    return f"{number_in_words(match[2])}{first} to {number_in_words(match[4])}{last} {many}"
+    first, last = (
+        [(number_in_words(match[number]), match.span(number))]
+        + ([" ", (MAGNITUDES[match[magnitude]], match.span(magnitude))] if match[magnitude] else [])
+        for number, magnitude in ((2, 3), (4, 5))
+    )
+    return spoken(*first, " to ", *last, " ", (many, match.span(1)))
 
 
 def _read_money_code(match: re.Match[str]) -> str:
-    written, code = (match[1], match[3]) if match[3] else (match[5], match[4])
-    magnitude = match[2] or match[6]
-    one, many = CURRENCY_CODES[code]
-    if magnitude:
-        return f"{number_in_words(written)} {MAGNITUDES[magnitude]} {many}"
-    return f"{number_in_words(written)} {one if written == '1' else many}"
+    number, magnitude, code = (1, 2, 3) if match[3] else (5, 6, 4)
+    one, many = CURRENCY_CODES[match[code]]
+    amount: list[SpokenPart] = [(number_in_words(match[number]), match.span(number)), " "]
+    if match[magnitude]:
+        amount += [(MAGNITUDES[match[magnitude]], match.span(magnitude)), " "]
+    return spoken(*amount, (one if match[number] == "1" and not match[magnitude] else many, match.span(code)))
 
 
 def _read_unit(match: re.Match[str]) -> str:
@@ -86,8 +94,8 @@ def _read_unit(match: re.Match[str]) -> str:
     one, many = UNITS[unit]
     if joint == "-":
         return f"{number_in_words(written)}-{one}"
-    words = f"{number_in_words(written)} {one if written == '1' else many}"
-    return f"{words} per {PER_UNITS[per]}" if per else words
+    words = (one if written == "1" else many) + (f" per {PER_UNITS[per]}" if per else "")
+    return spoken((number_in_words(written), match.span(1)), " ", (words, (match.start(3), match.end())))
 
 
 def _read_fraction(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, rule
+from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, SpokenPart, rule, spoken
 from myxtts.text.shared_rules import (
     FROM_SUPERSCRIPT,
     SUPERSCRIPTS,
@@ -159,8 +159,11 @@ _STATES = (
 
 
 def _digit_groups(match: re.Match[str]) -> str:
-    plus = "plus " if match[0].startswith("+") else ""
-    return plus + ", ".join(map(say.digits, re.findall(r"\d+", match[0])))
+    parts: list[SpokenPart] = []
+    for group in re.compile(r"\d+").finditer(match.string, *match.span()):
+        parts += [", "] if parts else []
+        parts.append((say.digits(group[0]), group.span()))
+    return spoken(*(["plus "] if match[0].startswith("+") else []), *parts)
 
 
 def _read_iban(match: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from myxtts.text.cleanup import base_language
@@ -141,24 +142,45 @@ def phonemize(
         lexicon: the user's words; they win over the model.
         files: models by language that replace those of the package.
     """
+    segmenter = _segmenter(base_language(language))
+    return [_joined(text, segmenter, _sounds(text, language, lexicon, files)) for text in texts]
+
+
+def phonemize_and_count(
+    text: str, language: str, lexicon: Lexicon | None = None, files: Mapping[str, Path] | None = None
+) -> tuple[str, list[int]]:
+    """IPA of a normalized text as `phonemize` gives it, and how many of its words belong to each word of the text."""
+    sounds = _sounds(text, language, lexicon, files)
+    segmenter = _segmenter(base_language(language))
+    num_spoken = iter([len(sound.split()) for sound in sounds])
+    counts = [len(_text_tokens(word, segmenter)) for word in text.split()]
+    return _joined(text, segmenter, sounds), [sum(islice(num_spoken, count)) for count in counts]
+
+
+def _sounds(text: str, language: str, lexicon: Lexicon | None, files: Mapping[str, Path] | None) -> list[str]:
+    """The sounds of each word, read all at once."""
     reader = _Reader(files or {})
     read = reader.read_persian if base_language(language) == "fa" else reader.read_english
-    segmenter = _segmenter(base_language(language))
-    return [_phonemize_text(text, segmenter, read, lexicon) for text in texts]
+    tokens = _text_tokens(text, _segmenter(base_language(language)), has_pauses=True)
+    own = [lexicon.phonemes_of(token) if lexicon else None for token in tokens]
+    sounds = [given if given is not None else sound for given, sound in zip(own, read(tokens), strict=True)]
+    return [sound for token, sound in zip(tokens, sounds, strict=True) if _is_word(token)]
 
 
-def _phonemize_text(text: str, segmenter: Segmenter, read, lexicon: Lexicon | None) -> str:
-    """Read the words of the whole text at once, then put them back between its pauses."""
+def _joined(text: str, segmenter: Segmenter, sounds: Sequence[str]) -> str:
+    """The sounds between the pauses of their text."""
+    remaining = iter(sounds)
+    return segmenter.spell(text, lambda span: " ".join(filter(None, (next(remaining) for _ in _tokens(span)))))
+
+
+def _text_tokens(text: str, segmenter: Segmenter, has_pauses: bool = False) -> list[str]:
     tokens: list[str] = []
     for piece in segmenter.pieces(text):
         if isinstance(piece, Span):
             tokens += _tokens(piece.text)
-        elif isinstance(piece, Pause):
+        elif isinstance(piece, Pause) and has_pauses:
             tokens.append(piece.symbol)
-    own = [lexicon.phonemes_of(token) if lexicon else None for token in tokens]
-    sounds = [given if given is not None else sound for given, sound in zip(own, read(tokens), strict=True)]
-    remaining = iter([sound for token, sound in zip(tokens, sounds, strict=True) if _is_word(token)])
-    return segmenter.spell(text, lambda span: " ".join(filter(None, (next(remaining) for _ in _tokens(span)))))
+    return tokens
 
 
 def _tokens(span: str) -> list[str]:

@@ -31,7 +31,7 @@ _UNSTRESSED = frozenset("و از به در با که تا را بر برای ی�
 _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
 """Endings after which the stress stays on the syllable before; سی‌اُم is an ordinal."""
 _VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
-_FINAL_GEMINATE = re.compile(rf"(?<=([^{VOWELS}]))\1$")
+_FINAL_GEMINATE = re.compile(rf"(?<=([^{PERSIAN_VOWELS}]))\1$")
 """Heard before a vowel only: hæqq-e man, but in hæq."""
 _PLURALS = {"ها": "hɑ", "های": "hɑje", "هایی": "hɑʔi"}
 _NEARBY = 6

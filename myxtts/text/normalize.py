@@ -28,7 +28,8 @@ from myxtts.text import (
 )
 from myxtts.text.cleanup import base_language, clean_text
 from myxtts.text.persian_letters import ZWNJ, unify_letters
-from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules
+from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules, substitute
+from myxtts.text.tracing import Trace
 
 NORMALIZER_VERSION = 7
 """Increase it whenever the result for any text changes; caches made with another version are stale."""
@@ -89,41 +90,61 @@ _UNUSABLE_CONVERTERS = frozenset({"am"})
 """num2words 0.5.14 never returns for 1234567 in Amharic, and fails for 1234; espeak-ng reads Amharic digits itself."""
 
 
-def normalize_text(text: str, language: str, report: Callable[[Rule, str], None] | None = None) -> str:
+def normalize_text(
+    text: str, language: str, report: Callable[[Rule, str], None] | None = None, trace: Trace | None = None
+) -> str:
     """The words of a text in one language (`en`, `fa`, `fr-be`), in Unicode NFC, with single spaces.
 
     Args:
         report: receives each rule of English or Persian that changed the text, and the changed text.
+        trace: of this text; it follows every step.
     """
-    return unicodedata.normalize("NFC", _in_words(clean_text(text, language), language, report))
+    cleaned = clean_text(text, language)
+    if trace is not None:
+        trace.clean(cleaned, lambda word: clean_text(word, language))
+    normalized = unicodedata.normalize("NFC", _in_words(cleaned, language, report, trace))
+    if trace is not None:
+        trace.rewrite(normalized)
+    return normalized
 
 
-def _in_words(cleaned: str, language: str, report: Callable[[Rule, str], None] | None) -> str:
+def _in_words(
+    cleaned: str, language: str, report: Callable[[Rule, str], None] | None, trace: Trace | None = None
+) -> str:
     base = base_language(language)
     if base in ("en", "eng"):
-        return normalize_english(cleaned, report)
+        return normalize_english(cleaned, report, trace)
     if base in ("fa", "fas", "per"):
-        return normalize_persian(cleaned, report)
+        return normalize_persian(cleaned, report, trace)
     if base in _PERCENT:
-        cleaned = _PERCENT_SIGN.sub(f" {_PERCENT[base]}", cleaned)
-    return _read_numbers(cleaned, language)
+        cleaned, _ = substitute(_PERCENT_SIGN, f" {_PERCENT[base]}", cleaned, trace)
+    return _read_numbers(cleaned, language, trace)
 
 
-def normalize_english(text: str, report: Callable[[Rule, str], None] | None = None) -> str:
+def normalize_english(text: str, report: Callable[[Rule, str], None] | None = None, trace: Trace | None = None) -> str:
     """The words of a cleaned English text. `report` receives each rule that changed it."""
     if not text.isascii():
         text = "".join(str(int(c)) if not c.isascii() and c.isdecimal() else c for c in text)
-    return _tidied(apply_rules(text, ENGLISH_RULES, report), "en")
+        if trace is not None:
+            trace.rewrite(text)
+    return _tidied(apply_rules(text, ENGLISH_RULES, report, trace), "en", trace)
 
 
-def normalize_persian(text: str, report: Callable[[Rule, str], None] | None = None) -> str:
+def normalize_persian(text: str, report: Callable[[Rule, str], None] | None = None, trace: Trace | None = None) -> str:
     """The words of a cleaned Persian text. `report` receives each rule that changed it."""
     text = unify_letters(_TA_MARBUTA_AS_T.sub("ات", text)).replace("للّه", "لله").translate(_PERSIAN_SIGNS)
-    return _tidied(apply_rules(_ZWNJ_RUN.sub(ZWNJ, text).strip(ZWNJ), PERSIAN_RULES, report), "fa")
+    text = _ZWNJ_RUN.sub(ZWNJ, text).strip(ZWNJ)
+    if trace is not None:
+        trace.rewrite(text)
+    return _tidied(apply_rules(text, PERSIAN_RULES, report, trace), "fa", trace)
 
 
-def _tidied(text: str, language: str) -> str:
-    return _SPACE_BEFORE_MARK[language].sub("", _SPACES.sub(" ", text)).strip()
+def _tidied(text: str, language: str, trace: Trace | None = None) -> str:
+    text, _ = substitute(_SPACES, " ", text, trace)
+    text, _ = substitute(_SPACE_BEFORE_MARK[language], "", text, trace)
+    if trace is not None:
+        trace.rewrite(text.strip())
+    return text.strip()
 
 
 @functools.cache
@@ -137,7 +158,7 @@ def _converter_of(language: str) -> str | None:
     return next((name for name in (region, base, _CONVERTER_OF.get(base)) if name in usable), None)
 
 
-def _read_numbers(text: str, language: str) -> str:
+def _read_numbers(text: str, language: str, trace: Trace | None = None) -> str:
     converter = _converter_of(language)
     if converter is None:
         return text
@@ -148,7 +169,7 @@ def _read_numbers(text: str, language: str) -> str:
         after = " " if match.end() < len(text) and text[match.end()].isalpha() else ""
         return f"{before}{_words(match[0], converter, is_point)}{after}"
 
-    return _NUMBER.sub(read, text)
+    return substitute(_NUMBER, read, text, trace)[0]
 
 
 def _words(written: str, converter: str, is_point: bool) -> str:

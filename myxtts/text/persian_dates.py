@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words, with_ezafe
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, rule, spoken
 from myxtts.text.shared_rules import roman_value
 
 _JALALI = "فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split()
@@ -83,7 +83,8 @@ def _read_day_month(match: re.Match[str]) -> str:
     if not 1 <= int(day) <= 31:
         return match[0]
     ordinal, name = with_ezafe(ordinal_in_words(int(day))), _month_words(month, end)
-    return f"{ordinal} {with_ezafe(name)} {_year_words(year)}" if year else f"{ordinal} {name}"
+    words = [(ordinal, match.span(1)), " ", (with_ezafe(name) if year else name, (match.start(2), match.end(3)))]
+    return spoken(*words, " ", (_year_words(year), match.span(4))) if year else spoken(*words)
 
 
 def _month_words(month: str, end: str) -> str:
@@ -95,7 +96,8 @@ def _read_days(match: re.Match[str]) -> str:
     first, joint, last = int(match[1]), match[2].strip(" -"), int(match[3])
     if not (1 <= first <= 31 and 1 <= last <= 31):
         return match[0]
-    return f"{ordinal_in_words(first)} {joint or 'تا'} {match[3]}"
+    words = (ordinal_in_words(first), match.span(1))
+    return spoken(words, " ", (joint or "تا", match.span(2)), " ", (match[3], match.span(3)))
 
 
 def _read_time(match: re.Match[str]) -> str:
@@ -109,7 +111,9 @@ def _read_time(match: re.Match[str]) -> str:
     words = " و ".join(parts)
     if minute and re.match(rf" (?:{_DAY_PARTS})", match.string[match.end() : match.end() + 12]):
         words = with_ezafe(words) if not second else words
-    return f"ساعتِ {words}" if match[1] else words
+    if not match[1]:
+        return words
+    return spoken(("ساعتِ", match.span(1)), " ", (words, (match.start(2), match.end())))
 
 
 def _read_verse(match: re.Match[str]) -> str:
@@ -123,14 +127,18 @@ def _read_named_verse(match: re.Match[str]) -> str:
     is_in_parentheses = match.string[match.start() - 1 : match.start()] == "("
     if match[2] in _ALSO_NAMES and not match[1] and not is_in_parentheses:
         return match[0]
-    return f"سورهٔ {match[2]}، آیهٔ {number_in_words(int(match[3]))}"
+    name = ("سورهٔ", match.span(1)) if match[1] else ("سورهٔ", match.span(2))
+    verse = (f"آیهٔ {number_in_words(int(match[3]))}", match.span(3))
+    return spoken(name, " ", (match[2], match.span(2)), "، ", verse)
 
 
 def _read_centuries(match: re.Match[str]) -> str:
     ordinals = [_ordinal_of(written) for written in (match[2], match[4]) if written]
     if None in ordinals:
         return match[0]
-    return f"{with_ezafe(match[1])} {(match[3] or '').join(map(str, ordinals))}"
+    first, *second = zip(map(str, ordinals), (match.span(2), match.span(4)), strict=False)
+    joint = [(match[3], match.span(3))] if match[3] else []
+    return spoken((with_ezafe(match[1]), match.span(1)), " ", first, *joint, *second)
 
 
 def _ordinal_of(written: str) -> str | None:
@@ -195,7 +203,11 @@ RULES: tuple[Rule, ...] = (
     rule(
         "month and year",
         rf"(?<![^\W\d_]){_MONTH}{_MONTH_END} (?:سال )?(\d{{4}})(?![\d.,/:]\d|\d)",
-        lambda match: f"{with_ezafe(_month_words(match[1], match[2]))} {number_in_words(int(match[3]))}",
+        lambda match: spoken(
+            (with_ezafe(_month_words(match[1], match[2])), (match.start(1), match.end(2))),
+            " ",
+            (number_in_words(int(match[3])), match.span(3)),
+        ),
         {"مرداد ۱۳۳۲": "مردادِ هزار و سیصد و سی و دو"},
         DIGITS,
     ),

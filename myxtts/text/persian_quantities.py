@@ -21,7 +21,7 @@ from myxtts.text.persian_numbers import (
     with_ezafe,
     written_in_words,
 )  # fmt: skip
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, rule, spoken
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _NO_LETTER = r"(?![^\W\d_])"
@@ -60,9 +60,12 @@ def _read_money(match: re.Match[str]) -> str:
     number, scale = match["number"], _SCALE_LETTERS.get(match["scale"], match["scale"] or "")
     whole, point, fraction = number.replace(",", "").partition(".")
     if point and len(fraction) == 2 and hundredth and not scale and int(fraction):
-        amount = f"{written_in_words(whole)} {name} و {number_in_words(int(fraction))} {hundredth}"
-        return amount if int(whole) else f"{number_in_words(int(fraction))} {hundredth}"
-    return f"{number}{scale} {name}"
+        numbers, sign = match.span("number"), match.span("sign")
+        hundredths = [(number_in_words(int(fraction)), numbers), " ", (hundredth, sign)]
+        wholes = [(written_in_words(whole), numbers), " ", (name, sign), " و "] if int(whole) else []
+        return spoken(*wholes, *hundredths)
+    scale_span = match.span("scale") if scale else match.span("number")
+    return spoken((number, match.span("number")), (scale, scale_span), " ", (name, match.span("sign")))
 
 
 def _read_ratio_sign(match: re.Match[str]) -> str:
@@ -173,7 +176,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "percent sign first",
         rf"% ?((?:{_NUMBER})(?: ?[-–] ?(?:{_NUMBER}))?)",
-        r"\1 درصد",
+        lambda match: spoken((match[1], match.span(1)), " ", ("درصد", (match.start(), match.start() + 1))),
         {"٪۲۰": "بیست درصد"},
         "%",
     ),
@@ -182,7 +185,9 @@ RULES: tuple[Rule, ...] = (
     rule(
         "range of money",
         rf"([{re.escape(''.join(CURRENCIES))}]) ?({_NUMBER}) ?[-–—] ?\1?({_NUMBER})",
-        lambda match: f"{match[2]} تا {match[3]} {CURRENCIES[match[1]][0]}",
+        lambda match: spoken(
+            (match[2], match.span(2)), " تا ", (match[3], match.span(3)), " ", (CURRENCIES[match[1]][0], match.span(1))
+        ),
         {"$۱۰۰-۲۰۰": "صد تا دویست دلار"},
         "-–—",
     ),
@@ -219,7 +224,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "currency code first",
         rf"(?<![^\W_])({alternatives(CURRENCY_CODES)}) ?({_NUMBER})",
-        lambda match: f"{match[2]} {CURRENCY_CODES[match[1]]}",
+        lambda match: spoken((match[2], match.span(2)), " ", (CURRENCY_CODES[match[1]], match.span(1))),
         {"USD 500": "پانصد دلار"},
         "UEGIRACB",
     ),
@@ -237,7 +242,13 @@ RULES: tuple[Rule, ...] = (
         {"۳۵°۴۱′ شمالی": "سی و پنج درجه و چهل و یک دقیقهٔ شمالی"},
         "°",
     ),
-    rule("degree sign first", rf"° ?({_NUMBER})", r"\1 درجه", {"°۴۵": "چهل و پنج درجه"}, "°"),
+    rule(
+        "degree sign first",
+        rf"° ?({_NUMBER})",
+        lambda match: spoken((match[1], match.span(1)), " ", ("درجه", (match.start(), match.start() + 1))),
+        {"°۴۵": "چهل و پنج درجه"},
+        "°",
+    ),
     rule(
         "unit",
         rf"(?<=\d)((?: (?:هزار|میلیون|میلیارد))?) ?({alternatives(UNITS)})(?![^\W_]|[²³])",

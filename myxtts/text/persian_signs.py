@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, digits_in_words, group_in_words
-from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, rule
+from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, SpokenPart, rule, spoken
 from myxtts.text.shared_rules import (
     FROM_SUPERSCRIPT,
     SUPERSCRIPTS,
@@ -156,7 +156,11 @@ def _read_international(match: re.Match[str]) -> str:
 
 
 def _spelled(match: re.Match[str]) -> str:
-    return f"{match[1]}{'، '.join(map(digits_in_words, re.findall(r'[0-9]+', match[2])))}"
+    parts: list[SpokenPart] = [(match[1], match.span(1))]
+    for group in re.compile(r"[0-9]+").finditer(match.string, *match.span(2)):
+        parts += ["، "] if len(parts) > 1 else []
+        parts.append((digits_in_words(group[0]), group.span()))
+    return spoken(*parts)
 
 
 CODE_RULES: tuple[Rule, ...] = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule
+from myxtts.text.rules import DIGITS, Rule, alternatives, rule, spoken
 from myxtts.text.shared_rules import roman_value
 
 _HONORIFICS = {
@@ -225,8 +225,8 @@ JOINT_RULES: tuple[Rule, ...] = (
     ),
     rule(
         "written nine o'clock",
-        rf"{_NO_LETTER_BEFORE}ساعت نه{_NO_LETTER}",
-        "ساعتِ نُه",
+        rf"{_NO_LETTER_BEFORE}(ساعت) (نه){_NO_LETTER}",
+        lambda match: spoken(("ساعتِ", match.span(1)), " ", ("نُه", match.span(2))),
         {"ساعت نه صبح": "ساعتِ نُه صبح"},
         "ن",
     ),

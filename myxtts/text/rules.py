@@ -11,6 +11,10 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from myxtts.text.tracing import Trace
 
 Replacement = str | Callable[[re.Match[str]], str]
 DIGITS = "0123456789"
@@ -50,18 +54,56 @@ def rule(
     return Rule(name, pattern, replacement, examples, frozenset(needs), flags)
 
 
-def apply_rules(text: str, rules: Sequence[Rule], report: Callable[[Rule, str], None] | None = None) -> str:
-    """The text after every rule in order. `report` receives each rule that changed the text, and the changed text."""
+class SpokenReplacement(str):
+    """A replacement that says which characters of the text each of its parts comes from."""
+
+    parts: tuple[tuple[str, tuple[int, int] | None], ...]
+
+
+SpokenPart = str | tuple[str, tuple[int, int]]
+
+
+def spoken(*parts: SpokenPart) -> SpokenReplacement:
+    """The parts of a replacement, joined.
+
+    Args:
+        parts: a text and the span that it comes from (`match.span(group)`), or a text that stands for nothing written.
+    """
+    pairs = tuple((part, None) if isinstance(part, str) else part for part in parts)
+    joined = SpokenReplacement("".join(text for text, _ in pairs))
+    joined.parts = pairs
+    return joined
+
+
+def apply_rules(
+    text: str,
+    rules: Sequence[Rule],
+    report: Callable[[Rule, str], None] | None = None,
+    trace: Trace | None = None,
+) -> str:
+    """The text after every rule in order.
+
+    Args:
+        report: receives each rule that changed the text, and the changed text.
+        trace: follows the text.
+    """
     characters = set(text)
     for each in rules:
         if each.needs and each.needs.isdisjoint(characters):
             continue
-        changed, count = each.pattern.subn(each.replacement, text)
+        changed, count = substitute(each.pattern, each.replacement, text, trace)
         if count and changed != text:
             text, characters = changed, set(changed)
             if report is not None:
                 report(each, text)
     return text
+
+
+def substitute(
+    pattern: re.Pattern[str], replacement: Replacement, text: str, trace: Trace | None = None
+) -> tuple[str, int]:
+    """`pattern.subn`, followed by a trace if there is one."""
+    return pattern.subn(replacement, text) if trace is None else trace.substitute(pattern, replacement)
 
 
 def alternatives(words: Sequence[str] | Mapping[str, object]) -> str:

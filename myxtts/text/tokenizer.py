@@ -6,6 +6,7 @@ counted in `Encoded.unknown` and left out of the ids; a text in which nothing ca
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -22,6 +23,7 @@ from myxtts.text import g2p, phonemes
 from myxtts.text.lexicon import Lexicon, load_lexicon
 from myxtts.text.normalize import NORMALIZER_VERSION, normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY, Segmenter, is_sound, is_speakable
+from myxtts.text.tracing import SpokenWord, Trace, TracedText, align_words, group_symbols
 
 PADDING_SYMBOL, BLANK_SYMBOL = "<pad>", "<blank>"
 FRONT_END_VERSION = 1
@@ -134,9 +136,14 @@ class FrontEnd:
 
     def symbols_of(self, texts: Sequence[str], language: str) -> list[list[str]]:
         """The symbols of each text; every symbol is one character, a combining mark is a symbol of its own."""
-        normalized = [normalize_text(text, language) for text in texts]
+        return self._symbols([normalize_text(text, language) for text in texts], language)
+
+    def _is_own(self, language: str) -> bool:
+        return self.kind == "phonemes" and self.phonemizer == "myxtts" and g2p.covers(language)
+
+    def _symbols(self, normalized: Sequence[str], language: str) -> list[list[str]]:
         if self.kind == "phonemes":
-            if self.phonemizer == "myxtts" and g2p.covers(language):
+            if self._is_own(language):
                 spelled = g2p.phonemize(normalized, language, self.lexicon, self.g2p_files)
             else:
                 spelled = phonemes.phonemize_with_espeak(normalized, language, self.lexicon)
@@ -144,6 +151,36 @@ class FrontEnd:
         segmenter = _grapheme_segmenter(language)
         speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes
         return [list(segmenter.spell(text, speak)) for text in normalized]
+
+    def trace(self, text: str, language: str) -> TracedText:
+        """The symbols of a text as `symbols_of` gives them, each with the word that it belongs to."""
+        trace = Trace(text)
+        normalized = normalize_text(text, language, trace=trace)
+        words = trace.words_and_origins()
+        counts: list[int] = []
+        if self._is_own(language):
+            phonemes, counts = g2p.phonemize_and_count(normalized, language, self.lexicon, self.g2p_files)
+            symbols = list(phonemes)
+        else:
+            symbols = self._symbols([normalized], language)[0]
+        groups = group_symbols(symbols)
+        if counts and sum(counts) == len(groups):
+            members = [[index] for index, count in enumerate(counts) for _ in range(count)]
+        else:
+            alone = [
+                ["".join(symbols[start:end]) for start, end in group_symbols(symbols)]
+                for symbols in self._symbols([word for word, _ in words], language)
+            ]
+            members = align_words(["".join(symbols[start:end]) for start, end in groups], alone)
+        spoken: list[SpokenWord] = []
+        word_of: list[int | None] = [None] * len(symbols)
+        previous: list[int] = []
+        for (start, end), own in zip(groups, members, strict=True):
+            if own != previous:
+                spoken.append(SpokenWord.joined([words[index] for index in own]))
+            word_of[start:end] = [len(spoken) - 1] * (end - start)
+            previous = own
+        return TracedText(trace.words, spoken, symbols, word_of)
 
     def fingerprint(self) -> str:
         """A text that changes when anything changes that the symbols depend on."""
@@ -240,6 +277,18 @@ class Tokenizer:
     def encode_many(self, texts: Sequence[str], language: str) -> list[Encoded]:
         """Many texts of one language; much faster than one by one."""
         return [self.number(symbols) for symbols in self.front_end.symbols_of(texts, language)]
+
+    def trace(self, text: str, language: str) -> TracedText:
+        """The symbols of the ids that `encode` gives, each with the word that it belongs to."""
+        reading = self.front_end.trace(text, language)
+        known = [index for index, symbol in enumerate(reading.symbols) if symbol in self.symbols.id_of]
+        if not any(is_sound(reading.symbols[index]) for index in known):
+            known = []
+        return dataclasses.replace(
+            reading,
+            symbols=[reading.symbols[index] for index in known],
+            word_of=[reading.word_of[index] for index in known],
+        )
 
     def number(self, symbols: Sequence[str]) -> Encoded:
         """Ids of symbols that the front end gave."""

@@ -177,6 +177,21 @@ def test_a_wav_written_to_a_pipe_without_its_length_is_read(tmp_path):
     assert len(read_audio(path)[0]) == RATE
 
 
+@pytest.mark.parametrize("seconds", [0.1, 4096 / 16000, 1.3])
+def test_a_flac_stream_that_states_no_length_is_read_to_its_end(tmp_path, seconds):
+    path, samples = tmp_path / "stream.flac", np.sin(np.arange(round(seconds * 16000)) / 9).astype(np.float32) / 2
+    soundfile.write(path, samples, 16000)
+    whole = read_audio(path)[0]
+    content = bytearray(path.read_bytes())
+    content[21:26] = bytes([content[21] & 0xF0, 0, 0, 0, 0])  # the number of samples in STREAMINFO
+    path.write_bytes(content)
+    np.testing.assert_array_equal(read_audio(path)[0], whole)
+    assert probe_audio(path) == (len(samples), 16000)
+    assert len(read_audio(path, first_seconds=0.05)[0]) == 800
+    with pytest.raises(AudioError, match="longer than"):
+        read_audio(path, longest_seconds=0.05)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_samples_that_are_not_finite_are_rejected(tmp_path, value):
     samples = tone()

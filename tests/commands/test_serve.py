@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from myxtts.cli import build_parser, main
-from myxtts.commands.serve import KEY_VARIABLE, settings_from
+from myxtts.commands.serve import KEY_VARIABLE, is_loopback, settings_from
 from myxtts.errors import ConfigError
 from myxtts.runtime.locks import FolderLock
 from myxtts.serving.settings import Settings
@@ -59,6 +59,13 @@ def test_announcing_without_its_package_is_refused_before_the_server_starts(monk
     monkeypatch.setattr("myxtts.commands.serve.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs zeroconf"):
         settings_of("--wyoming", "--announce")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False)]
+)
+def test_an_announcement_that_no_other_machine_can_follow_is_known(host, expected):
+    assert is_loopback(host) is expected
 
 
 def test_a_file_in_place_of_the_folder_of_speakers_is_one_line(tmp_path, capsys):

@@ -1,6 +1,15 @@
 """Servers with tiny voices."""
 
+import socket
+
 import pytest
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ def test_only_pages_of_this_server_and_allowed_ones_may_call(serve, origin, is_s
     assert "access-control-allow-credentials" not in response.headers
 
 
-def test_a_key_is_needed_except_for_health_and_the_list_of_voices(serve):
+def test_a_key_is_needed_except_for_health_and_the_lists_of_voices_and_models(serve):
     client = serve(api_keys=("first", "sécond"))
     body = {"input": "hello"}
     for header in (None, "Bearer wrong", "first", "Basic first", "Bearer "):
@@ -69,7 +69,7 @@ def test_a_key_is_needed_except_for_health_and_the_list_of_voices(serve):
     assert client.post(SPEECH, json=body, headers={"authorization": "Bearer first"}).status_code == 200
     assert client.post(SPEECH, json=body, headers={"authorization": "bearer sécond".encode()}).status_code == 200
     assert client.get("/metrics").status_code == 401
-    for path in ("/health", "/ready", "/v1/audio/voices"):
+    for path in ("/health", "/ready", "/v1/audio/voices", "/v1/audio/models"):
         assert client.get(path).status_code in (200, 503)
 
 

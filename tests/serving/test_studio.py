@@ -125,6 +125,17 @@ def test_speech_comes_with_audio_words_phonemes_and_subtitles(client):
     assert json.loads(done["timings"])["words"][0]["word"] == "Good"
 
 
+def test_words_that_are_spoken_in_another_order_keep_their_phonemes(client):
+    sentence, _ = lines_of(client.post("/studio/api/speak", json={"text": "On 4 May 2021.", "voice": "sounds"}))
+    assert sentence["written"] == ["On", "4", "May", "2021."]
+    assert [(word["word"], word["index"], word["spoken"], word["phonemes"]) for word in sentence["words"]] == [
+        ("On", 0, "On", "ɑn"),
+        ("May", 2, "May", "mˈeɪ"),
+        ("4", 1, "fourth,", "fˈɔɹθ"),
+        ("2021.", 3, "twenty twenty-one.", "twˈɛnti twˈɛnti wˈʌn"),
+    ]
+
+
 def test_a_text_without_sound_is_an_error_and_not_a_stream(client):
     response = client.post("/studio/api/speak", json={"text": "…"})
     assert response.status_code == 400

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from myxtts.errors import AudioError
 from myxtts.synthesis.timings import (
     Timed,
+    TimedWord,
     Timeline,
     check_timings_name,
-    count_spoken_words,
     time_symbols,
     time_visemes,
     time_words,
 )
+from myxtts.text.tracing import Reading, SpokenWord
 
 
 @given(st.lists(st.integers(0, 20), min_size=3, max_size=41).filter(lambda frames: len(frames) % 2 and sum(frames)))
@@ -35,18 +36,15 @@ def timed_text(text):
 
 
 def test_written_words_last_as_long_as_their_spoken_words():
-    symbols = timed_text("hi twenti three, yu.")
-    assert time_words(symbols, ["Hi", "23,", "you."], [1, 2, 1]) == [("Hi", 0, 2), ("23,", 3, 15), ("you.", 17, 19)]
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.text("ab ,", min_size=1, max_size=30))
-def test_words_are_in_order_whatever_was_counted(counts, text):
-    words = time_words(timed_text(text), ["w"] * len(counts), counts)
-    assert all(before.end <= after.start for before, after in pairwise(words))
-
-
-def test_spoken_words_are_counted_between_boundaries_and_pauses():
-    assert count_spoken_words("wan, tu  thri.") == 3
+    spoken = [SpokenWord("Hi", (0, 0)), SpokenWord("twenty-three,", (1, 1)), SpokenWord("you.", (2, 2))]
+    word_of = [0, 0, None, *[1] * 6, None, *[1] * 5, None, None, 2, 2, None]
+    reading = Reading(("Hi", "23,", "you."), spoken, list("hi twenti three, yu."), word_of)
+    words = time_words(timed_text("hi twenti three, yu."), reading)
+    assert [(word.text, word.start, word.end, word.phonemes) for word in words] == [
+        ("Hi", 0, 2, "hi"),
+        ("23,", 3, 15, "twenti three"),
+        ("you.", 17, 19, "yu"),
+    ]
 
 
 def test_marks_lengthen_a_viseme_and_equal_ones_are_joined():
@@ -59,12 +57,16 @@ def test_marks_lengthen_a_viseme_and_equal_ones_are_joined():
     ]
 
 
+def word(text, start, end):
+    return TimedWord(text, start, end, 0, text, text)
+
+
 @pytest.fixture
 def timeline():
     timeline = Timeline()
-    timeline.add("Hi & you.", 2.0, [Timed("p", 0, 0.5), Timed("a", 0.5, 1.5)], [Timed("Hi", 0, 0.5)], has_phonemes=True)
+    timeline.add("Hi & you.", 2.0, [Timed("p", 0, 0.5), Timed("a", 0.5, 1.5)], [word("Hi", 0, 0.5)], has_phonemes=True)
     timeline.add("", 1.0, [], [], has_phonemes=True)
-    timeline.add("Bye.", 1.5, [Timed("b", 0, 1.25)], [Timed("Bye.", 0, 1.25)], has_phonemes=True)
+    timeline.add("Bye.", 1.5, [Timed("b", 0, 1.25)], [word("Bye.", 0, 1.25)], has_phonemes=True)
     return timeline
 
 

@@ -326,6 +326,26 @@ def test_words_and_symbols_are_timed_within_their_chunk(voice):
     assert [word.text for word in voice.words_of(second)] == ["And", "more"]
 
 
+def test_words_of_a_sentence_in_several_pieces_are_each_timed_once(voice):
+    text = " ".join(["a long"] * 3 + ["99,999"] * 15 + ["end."])
+    chunks = list(voice.say(text))
+    assert len(chunks) > 1
+    words = [word for chunk in chunks for word in voice.words_of(chunk)]
+    assert [word.text for word in words] == text.split()
+    assert [word.index for word in words] == list(range(len(words)))
+
+
+def test_words_around_given_phonemes_keep_their_places(voice):
+    (chunk,) = voice.say("<speak>One <phoneme ph='abe ce'>x</phoneme>, two 3.</speak>")
+    assert [(word.text, word.spoken, word.index) for word in voice.words_of(chunk)] == [
+        ("One", "One", 0),
+        ("abe", "abe", 1),
+        ("ce", "ce", 2),
+        ("two", "two", 3),
+        ("3.", "three.", 4),
+    ]
+
+
 def test_marks_set_pauses_speed_and_speakers(cloning_voice):
     chunks = list(
         cloning_voice.say("<speak><break time='2s'/>Hello<break time='1s'/><voice name='ben'>you</voice></speak>")

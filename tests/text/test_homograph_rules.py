@@ -6,11 +6,11 @@ import pytest
 
 from myxtts.text.g2p import LANGUAGES, english_model, persian_model
 from myxtts.text.homograph_rules import find_rule, homograph_rules
-from myxtts.text.persian_letters import LETTERS, VOWELS, add_ezafe, read_line
+from myxtts.text.persian_letters import LETTERS, PERSIAN_VOWELS, add_ezafe, read_line
 from myxtts.text.persian_numbers import ZWNJ
 
 RULES = [(code, rule) for code in LANGUAGES for rules in homograph_rules(code).values() for rule in rules]
-PHONEMES = set(VOWELS + "pbtdkɡqʔfvszʃʒxhmnlrjʧʤ")
+PHONEMES = set(PERSIAN_VOWELS + "pbtdkɡqʔfvszʃʒxhmnlrjʧʤ")
 
 
 def plain(ipa: str) -> str:

@@ -2,7 +2,7 @@
 import { $, action, clock, fillSelect, getJson, h, icon, languageName, loadVoices, notify, number, query, recall, remember, report, request, sendJson, t, voiceOf } from "./ui.js";
 import { Player, drawWave, pcmToFloat } from "./audio.js";
 
-let player, words = [], buttons = [], current = -1, chosen = -1, aborter = null, frame = 0, spoken = null, isLoaded = false;
+let player, words = [], buttons = [], written = [], current = -1, chosen = -1, aborter = null, frame = 0, spoken = null, isLoaded = false;
 
 export function setUp() {
   player = new Player(refresh);
@@ -95,7 +95,7 @@ async function speak(body) {
 function reset(body) {
   player.reset();
   spoken = body;
-  words = []; buttons = []; current = -1; chosen = -1;
+  words = []; buttons = []; written = []; current = -1; chosen = -1;
   $("speak-words").replaceChildren();
   $("speak-words").lang = body.language ?? "";
   $("speak-result").hidden = false;
@@ -136,20 +136,23 @@ function offer(id, blob, name) {
   $(id).download = name;
 }
 
+// Words stand as they are written and are highlighted as they are spoken: "4 May" is "May fourth". A line without text continues
+// a long sentence.
 function addWords(line) {
-  const timed = [...line.words];
-  const paragraph = h("p", { dir: "auto" });
-  for (const written of line.text.split(/\s+/)) {
-    if (timed.length && timed[0].word === written) {
-      const word = timed.shift();
-      const index = words.length;
-      const button = h("button", { type: "button", className: "word", onclick: () => choose(index) },
-        h("span", {}, word.word), h("small", { dir: "ltr", className: "ipa" }, word.phonemes));
-      words.push(word); buttons.push(button);
-      paragraph.append(button, " ");
-    } else if (written) paragraph.append(h("span", { className: "silent" }, written), " ");
+  if (line.written.length) {
+    written = line.written.map((text) => h("span", { className: "silent" }, text));
+    $("speak-words").append(h("p", { dir: "auto" }, ...written.flatMap((each) => [each, " "])));
   }
-  $("speak-words").append(paragraph);
+  for (const word of line.words) {
+    const [first, ...others] = written.slice(word.index, word.index + word.word.split(" ").length);
+    if (!first) continue;
+    const index = words.length;
+    const button = h("button", { type: "button", className: "word", onclick: () => choose(index) },
+      h("span", {}, [first, ...others].map((each) => each.textContent).join(" ")), h("small", { dir: "ltr", className: "ipa" }, word.phonemes));
+    words.push(word); buttons.push(button);
+    first.replaceWith(button);
+    for (const each of others) { each.nextSibling?.remove(); each.remove(); }
+  }
 }
 
 function choose(index) {
@@ -167,7 +170,7 @@ function showWordBar() {
   const canFix = voiceOf(spoken.voice)?.has_phonemes;
   bar.replaceChildren(
     h("b", { dir: "auto" }, word.word), h("span", { className: "ipa", dir: "ltr" }, `/${word.phonemes}/`),
-    canFix ? h("button", { type: "button", className: "small", id: "fix-open", onclick: () => openDialog(word.word).catch(report) }, t("fixIt")) : h("span", { className: "hint" }, t("readsLetters")),
+    canFix ? h("button", { type: "button", className: "small", id: "fix-open", onclick: () => openDialog(word.spoken).catch(report) }, t("fixIt")) : h("span", { className: "hint" }, t("readsLetters")),
   );
 }
 
