@@ -22,7 +22,7 @@ from myxtts.text import g2p
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.sentences import cut_first_clause, split_sentences
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.text.tracing import Reading, SpokenWord
+from myxtts.text.tracing import SpokenWord, TracedText
 
 SENTENCE_ENDS = ".?!…"
 LARGEST_MODEL = 64 << 20
@@ -214,7 +214,7 @@ class Reader:
         parts = (symbol if symbol in id_of else unicodedata.normalize("NFD", symbol) for symbol in words)
         return [symbol for part in parts for symbol in part]
 
-    def reading_of(self, source: Source) -> Reading:
+    def reading_of(self, source: Source) -> TracedText:
         """How a source is read, with a word for each of its symbols."""
         if not source.is_phonemes:
             return self.tokenizer.trace(source.text, source.language)
@@ -230,7 +230,7 @@ class Reader:
             for symbol, index in symbols[1:]
             if symbol in self.tokenizer.symbols.id_of
         ]
-        return Reading(written, spoken, [symbol for symbol, _ in known], [index for _, index in known])
+        return TracedText(written, spoken, [symbol for symbol, _ in known], [index for _, index in known])
 
     def _joined(self, first: _Sentence, second: _Sentence) -> _Sentence:
         id_of = self.tokenizer.symbols.id_of

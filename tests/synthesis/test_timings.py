@@ -18,7 +18,7 @@ from myxtts.synthesis.timings import (
     time_visemes,
     time_words,
 )
-from myxtts.text.tracing import Reading, SpokenWord
+from myxtts.text.tracing import SpokenWord, TracedText
 
 
 @given(st.lists(st.integers(0, 20), min_size=3, max_size=41).filter(lambda frames: len(frames) % 2 and sum(frames)))
@@ -38,7 +38,7 @@ def timed_text(text):
 def test_written_words_last_as_long_as_their_spoken_words():
     spoken = [SpokenWord("Hi", (0, 0)), SpokenWord("twenty-three,", (1, 1)), SpokenWord("you.", (2, 2))]
     word_of = [0, 0, None, *[1] * 6, None, *[1] * 5, None, None, 2, 2, None]
-    reading = Reading(("Hi", "23,", "you."), spoken, list("hi twenti three, yu."), word_of)
+    reading = TracedText(("Hi", "23,", "you."), spoken, list("hi twenti three, yu."), word_of)
     words = time_words(timed_text("hi twenti three, yu."), reading)
     assert [(word.text, word.start, word.end, word.phonemes) for word in words] == [
         ("Hi", 0, 2, "hi"),

@@ -10,7 +10,7 @@ from myxtts.synthesis.timings import Timed, TimedWord, time_words
 from myxtts.text.normalize import ENGLISH_RULES, PERSIAN_RULES, normalize_text
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.tokenizer import FrontEnd
-from myxtts.text.tracing import Reading, SpokenWord, Trace, align_words
+from myxtts.text.tracing import SpokenWord, Trace, TracedText, align_words
 from tests.espeak import needs_espeak
 
 ENGLISH = {
@@ -125,7 +125,7 @@ PERSIAN = {
 """Written text → its words in the order in which they are spoken, with their phonemes."""
 
 
-def read(text: str, language: str, front_end: FrontEnd) -> tuple[Reading, list[TimedWord]]:
+def read(text: str, language: str, front_end: FrontEnd) -> tuple[TracedText, list[TimedWord]]:
     reading = front_end.trace(text, language)
     symbols = [Timed(symbol, float(index), index + 1.0) for index, symbol in enumerate(reading.symbols)]
     return reading, time_words(symbols, reading)
@@ -265,7 +265,7 @@ def test_markup_across_words_does_not_move_them():
 
 def test_ranges_that_are_spoken_around_each_other_are_one_entry():
     spoken = [SpokenWord(text, origin) for text, origin in (("a", (0, 0)), ("b", (2, 2)), ("c", (0, 0)), ("d", (3, 3)))]
-    reading = Reading(("w0", "w1", "w2", "w3"), spoken, list("abcd"), [0, 1, 2, 3])
+    reading = TracedText(("w0", "w1", "w2", "w3"), spoken, list("abcd"), [0, 1, 2, 3])
     words = time_words([Timed(symbol, float(at), at + 1.0) for at, symbol in enumerate("abcd")], reading)
     assert [(word.text, word.start, word.end) for word in words] == [("w0 w1 w2", 0, 3), ("w3", 3, 4)]
 
