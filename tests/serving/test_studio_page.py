@@ -169,6 +169,24 @@ def test_words_stand_as_written_and_are_highlighted_as_spoken(open_page):
     expect(page.locator("#fix-note")).to_contain_text("“fourth”")
 
 
+def test_a_word_that_is_wider_than_a_phone_is_shown_whole(open_page):
+    page = open_page("speak", width=360)
+    page.wait_for_selector("#speak-voice option", state="attached")
+    page.select_option("#speak-voice", "sounds")
+    page.fill("#speak-text", f"{'a' * 120} {'9' * 40}")
+    page.click("#speak-button")
+    page.wait_for_selector("#save-srt[href]")
+    page.click(".word >> nth=1")
+    widths = page.eval_on_selector_all(
+        ".word > *, #speak-word > *", "all => all.map((each) => each.scrollWidth - each.clientWidth)"
+    )
+    rights = page.eval_on_selector_all(
+        ".word > *, #speak-word > *", "all => all.map((each) => each.getBoundingClientRect().right)"
+    )
+    assert max(widths) <= 1
+    assert max(rights) <= 360
+
+
 def test_a_new_text_ends_the_one_that_is_being_spoken(open_page):
     page = open_page("speak")
     page.wait_for_selector("#speak-voice option", state="attached")
