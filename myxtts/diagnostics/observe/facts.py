@@ -144,7 +144,8 @@ class Facts:
         is also traced in the second half, or is rarely called twice for one trace.
         """
         late = sum(moment > self.middle for moment in moments)
-        is_reused = calls >= CALLS_OF_A_REUSED_TRACE * (len(moments) + 1) and seconds < 0.1 * self.total_seconds
+        small = (0.2 if self.is_busy else 0.1) * self.total_seconds  # tracing is slow without a core of its own
+        is_reused = calls >= CALLS_OF_A_REUSED_TRACE * (len(moments) + 1) and seconds < small
         return len(moments) >= 2 and not is_reused and (late >= 2 or calls < 3 * (len(moments) + 1))
 
     @property

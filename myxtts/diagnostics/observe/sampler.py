@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -43,7 +44,8 @@ class LineSampler:
     def __init__(self, recording: Recording, thread: int):
         self.watched_thread = thread
         self._recording = recording
-        self._stopping = threading.Event()
+        self._is_stopping = False
+        self._next_processor_sample = self._next_machine_sample = 0.0
         self._thread = threading.Thread(target=self._run, name="diagnosis-sampler", daemon=True)
         self._indices: dict[SourceLocation, int] = {}
         self._switch_seconds = sys.getswitchinterval()
@@ -55,7 +57,7 @@ class LineSampler:
 
     def stop(self) -> None:
         """Stop, and wait for the last sample."""
-        self._stopping.set()
+        self._is_stopping = True
         self._thread.join()
         self.restore_switching()
 
@@ -65,26 +67,43 @@ class LineSampler:
             sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
-        recording = self._recording
-        machine = _open_machine(recording)
-        next_machine_sample = next_processor_sample = time.monotonic()
+        """Sample until stopped, without garbage collection in this thread: the script's objects die in its own threads.
+
+        TensorFlow's graphs wait for a lock while they are destroyed. The training thread may hold that lock and wait for this
+        thread to let it run: then neither of them would go on. So nothing that could start a collection is made outside of the
+        samples (no context manager, no event to wait for).
+        """
         lengths, usual = random.Random(0), LINE_INTERVAL_SECONDS
+        machine, is_open = None, False
         while True:
             pause = (FIRST_INTERVAL_SECONDS if self._is_at_first_steps() else usual) * lengths.uniform(0.5, 1.5)
             due = time.perf_counter() + pause
-            if self._stopping.wait(pause):
-                break
-            started = time.thread_time()
-            self._sample_line(due)
-            if time.monotonic() >= next_processor_sample:
-                next_processor_sample = time.monotonic() + PROCESSOR_INTERVAL_SECONDS
-                recording.add(recording.processor_samples, (time.perf_counter(), time.process_time()))
-            if machine is not None and time.monotonic() >= next_machine_sample:
-                next_machine_sample = time.monotonic() + MACHINE_INTERVAL_SECONDS
-                recording.add(recording.machine_samples, (time.perf_counter(), machine.sample()))
-            usual = max(LINE_INTERVAL_SECONDS, (time.thread_time() - started) / MOST_COST)
+            time.sleep(pause)
+            was_enabled = gc.isenabled()
+            gc.disable()
+            try:
+                if self._is_stopping:
+                    break
+                if not is_open:
+                    machine, is_open = _open_machine(self._recording), True
+                started = time.thread_time()
+                self._sample_line(due)
+                self._sample_machine(machine)
+                usual = max(LINE_INTERVAL_SECONDS, (time.thread_time() - started) / MOST_COST)
+            finally:
+                if was_enabled:
+                    gc.enable()
         if machine is not None:
             machine.close()
+
+    def _sample_machine(self, machine: Any) -> None:
+        recording, now = self._recording, time.perf_counter()
+        if now >= self._next_processor_sample:
+            self._next_processor_sample = now + PROCESSOR_INTERVAL_SECONDS
+            recording.add(recording.processor_samples, (now, time.process_time()))
+        if machine is not None and now >= self._next_machine_sample:
+            self._next_machine_sample = now + MACHINE_INTERVAL_SECONDS
+            recording.add(recording.machine_samples, (now, machine.sample()))
 
     def _is_at_first_steps(self) -> bool:
         return 0 < len(self._recording.calls) < FIRST_CALLS

@@ -1,13 +1,16 @@
 """Samples of the training thread's line, and what follows from processor times on a busy machine."""
 
+import gc
 import sys
+import threading
+import time
 
 import pytest
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.recording import LineSample, PipelineCall, Recording, prompt_samples
-from myxtts.diagnostics.observe.sampler import MachineLoad, is_prompt
+from myxtts.diagnostics.observe.sampler import LineSampler, MachineLoad, is_prompt
 from myxtts.diagnostics.observe.source_lines import waits_inside_framework
 from myxtts.diagnostics.observe.split_steps import cut_steps
 
@@ -35,6 +38,27 @@ def test_late_samples_count_only_where_hardly_any_is_prompt():
     late = [LineSample(float(time), 1, "python", is_prompt=False) for time in range(20)]
     assert prompt_samples(prompt + late) == prompt
     assert prompt_samples(prompt[:2] + late) == prompt[:2] + late
+
+
+def test_thread_of_the_sampler_collects_no_garbage():
+    collecting, threshold = set(), gc.get_threshold()
+
+    def note(phase, info):
+        collecting.add(threading.current_thread().name)
+
+    sampler = LineSampler(Recording(), threading.get_ident())
+    sampler.start()
+    time.sleep(0.1)
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        time.sleep(0.3)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(note)
+        sampler.stop()
+    assert "diagnosis-sampler" not in collecting
+    assert gc.isenabled()
 
 
 def facts_of_pipeline(python_seconds: float, others: float, has_accelerator: bool = False) -> Facts:
