@@ -17,7 +17,6 @@ from onnx import ModelProto
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.synthesis.minimal_filtering import use_minimal_filtering
 from myxtts.synthesis.onnx_file import cut_model, weights_of
 from myxtts.synthesis.voice_folder import (
     FEATURES,
@@ -149,7 +148,6 @@ def load_engine(
 ) -> tuple[Engine, np.ndarray | None]:
     """Open the networks of a voice folder, and read the vectors of its named speakers (speakers, speaker_channels)."""
     model, speaker_model = read_models(folder, description)
-    use_minimal_filtering(model)
     inputs, _ = voice_tensors(description)
     encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
     decoder = Session(cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,)), threads)
