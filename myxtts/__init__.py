@@ -21,7 +21,7 @@ __version__ = "0.2.0.dev0"
 set_environment_defaults()
 
 
-def load_voice(folder: str | Path | None = None, threads: int | None = None) -> Voice:
+def load_voice(folder: str | Path | None = None, threads: int = 1) -> Voice:
     """Load a voice folder, or a bundled voice by name; see `myxtts.synthesis.voice.Voice.load`."""
     from myxtts.synthesis.voice import Voice  # only those who speak load ONNX Runtime
 

@@ -82,7 +82,9 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="sentences spoken at the same time (default: %(default)s)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of one sentence (default: all cores)")
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of one sentence (default: %(default)s)"
+    )
     parser.add_argument(
         "--max-characters",
         type=int,
@@ -259,7 +261,9 @@ def configure_studio(parser: argparse.ArgumentParser) -> None:
         help="folder of recordings elsewhere that can be trained on (repeatable)",
     )
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port on this machine (default: %(default)s)")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of one sentence (default: all cores)")
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of one sentence (default: %(default)s)"
+    )
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in the browser")
 
 
@@ -273,7 +277,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
     from myxtts.serving.workspace import Workspace
     from myxtts.synthesis.bundled import bundled_voices, find_voice
 
-    if arguments.threads is not None and arguments.threads < 1:
+    if arguments.threads < 1:
         raise ConfigError(f"--threads must be at least 1. Received: {arguments.threads}.")
     for folder in arguments.corpus:
         if not folder.is_dir():

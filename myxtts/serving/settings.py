@@ -51,4 +51,4 @@ class Settings:
     stalled_seconds: float = 120.0
     """A client that does not read its answer for so long is disconnected."""
     workers: int = 2
-    """Sentences spoken at the same time. One alone uses all cores; two at once wait less for each other's threads."""
+    """Sentences spoken at the same time, each by one thread."""

@@ -232,7 +232,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def open_voices(
-    folders: Sequence[Path], speakers_folder: Path | None = None, threads: int | None = None
+    folders: Sequence[Path], speakers_folder: Path | None = None, threads: int = 1
 ) -> tuple[VoicePool, list[str]]:
     """Load voice folders (none: the bundled voices) and cloned speakers; also returns what could not be read.
 

@@ -5,7 +5,6 @@ voice.onnx is cut into two sessions, so that exactly as much noise is drawn as t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,11 +38,11 @@ ERRORS_ONLY = 3
 class Session:
     """A loaded model. Several threads may run it at once."""
 
-    def __init__(self, model: ModelProto, threads: int | None = None):
-        """`threads` of one run; None: as many as there are cores for this process."""
+    def __init__(self, model: ModelProto, threads: int = 1):
+        """`threads` of one run. A second one hardly shortens it and adds half of its processor time (docs/synthesis.md)."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = ERRORS_ONLY
-        options.intra_op_num_threads = _usable_cores() if threads is None else threads
+        options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         # Lengths differ from sentence to sentence: memory patterns are kept per length and would grow without end.
         options.enable_mem_pattern = False
@@ -63,11 +62,6 @@ class Session:
         given = {name: np.asarray(array) for name, array in inputs.items() if name in self._inputs}
         with _explained():
             return [np.asarray(array) for array in self._session.run(list(outputs), given)]
-
-
-def _usable_cores() -> int:
-    """Cores that this process may use, where the system can restrict them. Without psutil, which takes longer to import."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -143,9 +137,7 @@ class Engine:
         return self._speaker_encoder.run((VECTORS,), {REFERENCES: references.astype(np.float32)})[0]
 
 
-def load_engine(
-    folder: Path, description: VoiceDescription, threads: int | None = None
-) -> tuple[Engine, np.ndarray | None]:
+def load_engine(folder: Path, description: VoiceDescription, threads: int = 1) -> tuple[Engine, np.ndarray | None]:
     """Open the networks of a voice folder, and read the vectors of its named speakers (speakers, speaker_channels)."""
     model, speaker_model = read_models(folder, description)
     inputs, _ = voice_tensors(description)

@@ -60,7 +60,7 @@ def noise_phases(frames: int, bins: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64(NOISE_SEED)).random((frames, bins), np.float32)
 
 
-def open_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path, threads: int | None = None) -> Vocoder:
+def open_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path, threads: int = 1) -> Vocoder:
     """The vocoder of a voice; a `VoiceError` if it is not here or another file than the voice was made with."""
     if reference.name == GRIFFIN_LIM:
         return GriffinLim(mel)
@@ -73,7 +73,7 @@ def check_vocoder(reference: VocoderReference, mel: MelSpec, voice_folder: Path)
         _read(vocoder_file(reference, voice_folder), mel, reference.sha256)
 
 
-def open_vocoder_file(path: Path, mel: MelSpec, threads: int | None = None, sha256: str | None = None) -> NeuralVocoder:
+def open_vocoder_file(path: Path, mel: MelSpec, threads: int = 1, sha256: str | None = None) -> NeuralVocoder:
     """The vocoder in a file; a `VoiceError` if it cannot be used, or not with mels of this definition."""
     model, spec = _read(path, mel, sha256)
     return NeuralVocoder(Session(model, threads), spec.bins)

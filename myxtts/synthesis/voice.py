@@ -107,14 +107,12 @@ class Voice:
         self._boundaries = self._reader.boundaries
 
     @classmethod
-    def load(
-        cls, folder: str | Path | None = None, threads: int | None = None, vocoder: str | Path | None = None
-    ) -> Voice:
+    def load(cls, folder: str | Path | None = None, threads: int = 1, vocoder: str | Path | None = None) -> Voice:
         """Read a voice folder; a missing, damaged, foreign or newer one is a `VoiceError`.
 
         Args:
             folder: the voice folder, or the name of a bundled voice (`kathleen`, `base`); None: the bundled English voice.
-            threads: threads of one sentence; None: as many as there are cores for this process.
+            threads: threads of one sentence. Several sentences may be spoken at once, one on each core.
             vocoder: the .onnx file or the name of a vocoder to use instead of the voice's own.
         """
         folder = find_voice(folder)
