@@ -226,7 +226,7 @@ def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list
 
 def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None:
     """Replace the table of cases in the documentation."""
-    lines = ["| case | after | what is true of it | found (disease:line) |", "|---|---|---|---|"]
+    lines = ["| case | after | what is true of it | found (cause:line) |", "|---|---|---|---|"]
     for result in results:
         truth = expected[result["name"]]
         diseases = ", ".join(f"`{wanted['disease']}`" for wanted in truth.get("findings") or ()) or "healthy"
