@@ -300,8 +300,8 @@ class Evaluator:
 def copy_recording(samples: np.ndarray, mel: MelSpec, vocode: Vocode) -> np.ndarray:
     """A recording through its mel and a vocoder, as long as the recording.
 
-    A vocoder ends at the center of the last frame, up to a frame before the recording does; so the mel is one frame longer than the
-    recording. DNSMOS repeats short clips up to 9 s and depends on their length: 5 ms less moved it by 0.05 (12 clips).
+    A vocoder ends at the center of the last frame, up to a frame before the recording does; so the mel is one frame longer than
+    the recording. DNSMOS repeats short clips up to 9 s and depends on their length: 5 ms less moved it by 0.05 (12 clips).
     """
     longer = np.pad(samples, (0, mel.hop_length))
     return vocode(mel_numpy(longer, mel))[: len(samples)]
