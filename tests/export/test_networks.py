@@ -58,7 +58,6 @@ def assert_same_speech(model: XTTS, engine, ids, sampling: Sampling, frames_per_
 
 
 def test_the_bundled_voice_speaks_real_sentences_as_its_network_does():
-    pytest.importorskip("phonemizer")
     voice = Voice.load(bundled_voice())
     description, weights = read_weights(bundled_voice())
     model = network(description.model_spec(), weights)
