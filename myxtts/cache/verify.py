@@ -128,7 +128,7 @@ def verify_and_fix_cache(
 
     Args:
         config: with `data_folder`, what the cache is prepared from; by default what its header names.
-        expected_settings: those that it must have been prepared with, if the caller knows them.
+        expected_settings: those that it must have been prepared with; None: any.
         announce: called with a line that says which process is waited for.
     """
     folder, progress = Path(folder), progress or ignore_progress

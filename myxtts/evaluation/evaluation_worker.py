@@ -84,7 +84,7 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Job]:
 
     def evaluate_folder(folder: str) -> tuple[dict[str, Any], bytes]:
         try:
-            return {"metrics": evaluate(Voice.load(Path(folder), threads=1))}, b""
+            return {"metrics": evaluate(Voice.load(Path(folder)))}, b""
         except MyXTTSError as error:
             return {"failure": str(error)}, b""
 

@@ -131,7 +131,7 @@ def _point_of_flow(aligned: AlignedBatch, time, frames: RowLayout, randomness) -
     """The point of the flow at a time (rows, slots) of every clip, and the noise that the flow starts from."""
     noise = randomness.normal("flow", frames, aligned.mel.shape[-1])
     time_of_frames = frames.spread(time[..., tf.newaxis])
-    # In empty bands the end of the flow is its noise: the decoder never sees them as data.
+    # In empty bands the end of the flow is its noise: the decoder is never given them as data.
     end = aligned.mel + (1 - aligned.band_mask) * noise
     return ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask, noise
 

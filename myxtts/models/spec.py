@@ -152,7 +152,7 @@ LOBE_BINS = math.sqrt(math.pi / LOBE_SHARPNESS)
 HIGHEST_LOG_MAGNITUDE = 8.0
 """Keeps the exponential finite. Chosen; not measured."""
 MIDDLE_HZ = 150.0
-"""The pitch that the trunk sees as 0."""
+"""The pitch that is 0 in the input of the trunk."""
 NOISE_START = -1.0
 """Log magnitude of the noise next to the envelope, before training. Chosen; not measured."""
 CHIRP_BINS = LOBE_SHARPNESS / math.pi

@@ -33,7 +33,7 @@ class Heard(NamedTuple):
 
 
 Hear = Callable[[np.ndarray, int, str, str], Heard | None]
-"""Samples, rate, expected text, language → what was recognized; None where no recognizer knows the language."""
+"""Samples, rate, expected text, language → what was recognized; None where no recognizer has the language."""
 
 
 class NewCorpus(BaseModel):

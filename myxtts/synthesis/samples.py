@@ -42,7 +42,7 @@ def speak_sample(voice: Voice, text: str, language: str, path: Path) -> None:
 
 def speak_all(voice_folder: Path, out: Path, stem: str) -> list[Path]:
     """Speak the sentences of every language of a voice into `out`/`stem`-LANGUAGE-NUMBER.wav."""
-    voice = Voice.load(voice_folder, threads=1)
+    voice = Voice.load(voice_folder)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for language in voice.languages:

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from myxtts.text.cleanup import base_language
-from myxtts.text.g2p_english import EnglishG2P
+from myxtts.text.g2p_english import VOWELS, EnglishG2P
 from myxtts.text.g2p_files import load_model
 from myxtts.text.g2p_persian import PersianG2P
 from myxtts.text.homograph_rules import rules_path
@@ -56,7 +56,6 @@ _PERSIAN_AS_ENGLISH = (("q", "ɡ"), ("x", "h"), ("ʔ", ""), ("r", "ɹ"), ("ej", 
 
 CONSONANTS = "pbtdkɡqʔfvθðszʃʒxhmnŋlrɹjw"
 """q is Persian ق and غ; r Persian, ɹ English."""
-VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
 STRESS = "ˈˌ"
 INVENTORY = frozenset(CONSONANTS + VOWELS + STRESS)
 

@@ -28,7 +28,8 @@ _SPELLED = frozenset("US IT UN AI WHO ID ET".split())
 """Capitals that are spelled although they have the letters of a word."""
 _ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
-_VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
+VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
+"""Of the inventory: of English and Persian."""
 _TOKEN = re.compile(r"[A-Za-z']+")
 _SIBILANTS = ("s", "z", "ʃ", "ʒ")
 _VOICELESS = ("p", "t", "k", "f", "θ")
@@ -55,7 +56,7 @@ class EnglishG2P:
         guessed = iter(self._by_letters(unlisted))
         read = [next(guessed) if phonemes is None else phonemes for phonemes in listed]
         for index, word in enumerate(words[:-1]):
-            if word.lower() == "the" and read[index + 1].lstrip("ˈˌ")[:1] in _VOWELS and read[index + 1]:
+            if word.lower() == "the" and read[index + 1].lstrip("ˈˌ")[:1] in VOWELS and read[index + 1]:
                 read[index] = "ði"
         return read
 

@@ -50,7 +50,7 @@ class TracedText:
 
 
 class Trace:
-    """The origins of the characters of one text; each method is told of a step that gave a new text."""
+    """The origins of the characters of one text; each method takes one step that gave a new text."""
 
     def __init__(self, text: str):
         self.words = tuple(text.split())
