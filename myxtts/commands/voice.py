@@ -29,6 +29,8 @@ SHOWN_LANGUAGES = 20
 MOST_WORD_BYTES = 64 << 20
 MOST_STEPS = 100
 """Of a decoder; `Defaults.steps` in voice.json has the same limit."""
+MOST_EMPHASIS = 4
+"""As that of `Defaults.clone_emphasis`."""
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +70,12 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="of a checkpoint: steps of its decoder (default: what it was distilled to, otherwise the usual number)",
+    )
+    export.add_argument(
+        "--clone-emphasis",
+        type=float,
+        metavar="FACTOR",
+        help="of a checkpoint of several speakers: how far clones are moved away from the mean of these (default: 1, not at all)",
     )
     convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
@@ -173,8 +181,9 @@ def _export(arguments: argparse.Namespace) -> int:
             raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
         if arguments.default_speaker:
             raise VoiceError(f"{source} is a voice. --default-speaker is for the export of a checkpoint. Leave it out.")
-        if arguments.steps is not None:
-            raise VoiceError(f"{source} is a voice. --steps is for the export of a checkpoint. Leave it out.")
+        for flag, value in (("--steps", arguments.steps), ("--clone-emphasis", arguments.clone_emphasis)):
+            if value is not None:
+                raise VoiceError(f"{source} is a voice. {flag} is for the export of a checkpoint. Leave it out.")
         folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
     else:
         folder = _export_checkpoint(source, arguments)
@@ -191,6 +200,9 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
 
     if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:
         raise VoiceError(f"--steps takes a number from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
+    emphasis = arguments.clone_emphasis
+    if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
+        raise VoiceError(f"--clone-emphasis takes a number from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
@@ -204,6 +216,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         vocoder=arguments.vocoder,
         given_speakers=_given_speakers(arguments.default_speaker),
         steps=arguments.steps,
+        clone_emphasis=emphasis,
     )
 
 

@@ -142,3 +142,13 @@ def cut_reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:
     count = -(-len(frames) // reference_frames)
     starts = np.linspace(0, len(frames) - reference_frames, count).round().astype(int)
     return np.stack([frames[start : start + reference_frames] for start in starts])
+
+
+def emphasize(vector: np.ndarray, named: np.ndarray | None, factor: float) -> np.ndarray:
+    """A cloned speaker (speaker_channels,) moved away from the mean of the named ones (speakers, speaker_channels); float32.
+
+    A network that has heard few speakers blends them; a vector beyond its own place is spoken more like its speaker, as
+    guidance (Ho and Salimans, 2022) moves a sample beyond its condition.
+    """
+    center = 0.0 if named is None or not len(named) else named.mean(axis=0)
+    return (center + factor * (vector - center)).astype(np.float32)

@@ -33,7 +33,7 @@ from myxtts.synthesis.options import (
 )
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, Source, cut_frames, join_parts, noise_of
 from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
-from myxtts.synthesis.speaker import Speaker, reference_pieces, sample_pieces
+from myxtts.synthesis.speaker import Speaker, emphasize, reference_pieces, sample_pieces
 from myxtts.synthesis.timings import Timed, TimedWord, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, check_vocoder, find_vocoder, open_vocoder, open_vocoder_file
 from myxtts.synthesis.voice_folder import VoiceDescription, read_description, read_models, voice_identity
@@ -218,7 +218,10 @@ class Voice:
             self.engine.speaker_vectors(self._reference_pieces(each, number)).mean(axis=0)
             for number, each in enumerate(listed, start=1)
         ]
-        return Speaker(np.mean(vectors, axis=0).astype(np.float32), self.identity)
+        emphasized = emphasize(
+            np.mean(vectors, axis=0), self._speaker_vectors, self.description.defaults.clone_emphasis
+        )
+        return Speaker(emphasized, self.identity)
 
     def _reference_pieces(self, reference: str | Path | Audio, number: int) -> np.ndarray:
         if isinstance(reference, Audio):

@@ -93,6 +93,9 @@ class Defaults:
     """Size of the noise that the decoder starts from; 0.4 was clearer than 0.667 and 0.9 (docs/voices.md)."""
     duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
     """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
+    clone_emphasis: Annotated[float, Field(ge=0, le=4)] = 1.0
+    """How far a cloned speaker is moved away from the mean of the named ones: 1 is not at all, 2 twice as far; what it gains
+    and costs is in docs/voices.md."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

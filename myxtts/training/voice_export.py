@@ -121,6 +121,7 @@ def export_voice(
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
     steps: int | None = None,
+    clone_emphasis: float | None = None,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -133,6 +134,7 @@ def export_voice(
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
         steps: of the decoder by default; None: 10, or what it was distilled to.
+        clone_emphasis: see `Defaults`; None: 1.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", license_terms), ("attribution", attribution)) if text}
@@ -157,7 +159,11 @@ def export_voice(
         facts["default_speakers"] = default_speakers(corpus.cache, corpus.plan.clips) | dict(given_speakers or {})
     description = VoiceDescription(
         **facts,
-        defaults=Defaults(duration_scale=scale, steps=steps or trained.distill_steps or Defaults.steps),
+        defaults=Defaults(
+            duration_scale=scale,
+            steps=steps or trained.distill_steps or Defaults.steps,
+            clone_emphasis=Defaults.clone_emphasis if clone_emphasis is None else clone_emphasis,
+        ),
         about={"training steps": checkpoint.step},
         vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
     )

@@ -259,9 +259,15 @@ def test_a_default_speaker_without_a_language_is_explained():
         _given_speakers(["voiz"])
 
 
-def test_steps_belong_to_the_export_of_a_checkpoint_and_have_a_range(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("flag", "wrong", "message"),
+    [("--steps", "0", "from 1 to 100. Received: 0"), ("--clone-emphasis", "5", "from 0 to 4. Received: 5")],
+)
+def test_defaults_of_speech_belong_to_the_export_of_a_checkpoint_and_have_a_range(
+    tmp_path, capsys, flag, wrong, message
+):
     voice = write_voice(tmp_path / "voice")
-    words = ("voice", "export", str(voice), str(tmp_path / "out"), "--steps", "4")
-    assert "--steps is for the export of a checkpoint" in failure_of(capsys, *words)
-    words = ("voice", "export", str(tmp_path), str(tmp_path / "out"), "--steps", "0")
-    assert "from 1 to 100. Received: 0" in failure_of(capsys, *words)
+    words = ("voice", "export", str(voice), str(tmp_path / "out"), flag, "2")
+    assert f"{flag} is for the export of a checkpoint" in failure_of(capsys, *words)
+    words = ("voice", "export", str(tmp_path), str(tmp_path / "out"), flag, wrong)
+    assert message in failure_of(capsys, *words)

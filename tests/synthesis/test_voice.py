@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ from myxtts.synthesis.options import LONGEST_TEXT, SpeechOptions
 from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece
 from myxtts.synthesis.speaker import Speaker, cut_reference
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import check_description
+from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, check_description
 from tests.synthesis.tiny_voice import MEL, describe, write_recording, write_voice
 
 TEXT = "Hello there. This is a longer sentence, with a clause in it! And a third?"
@@ -222,6 +224,18 @@ def test_a_clone_follows_its_references_and_several_are_averaged(cloning_voice, 
     assert np.abs(one.vector - two.vector).max() > 1e-3
     np.testing.assert_allclose(both.vector, (one.vector + two.vector) / 2, atol=1e-5)
     assert cloning_voice.synthesize("Hello", speaker=one).seconds > 0
+
+
+def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_voice, cloning_folder, tmp_path):
+    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
+    content = json.loads((folder / DESCRIPTION_NAME).read_text())
+    content["defaults"]["clone_emphasis"] = 2.0
+    (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
+    emphasized, recording = Voice.load(folder), write_recording(tmp_path / "a.wav")
+    center = np.mean([cloning_voice.speaker_vector(name) for name in cloning_voice.speakers], axis=0)
+    plain, moved = cloning_voice.clone(recording).vector, emphasized.clone(recording).vector
+    np.testing.assert_allclose(moved - center, 2 * (plain - center), atol=1e-5)
+    np.testing.assert_array_equal(emphasized.speaker_vector("ben"), cloning_voice.speaker_vector("ben"))
 
 
 def test_a_speaker_is_saved_loaded_and_bound_to_its_voice(cloning_voice, voice, tmp_path):
