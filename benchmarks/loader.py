@@ -29,10 +29,9 @@ from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
 from myxtts.cache.clip_table import Cache
-from myxtts.cache.format import CacheSettings
+from myxtts.cache.format import CacheSettings, clip_key
 from myxtts.cache.journal import open_records
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.records import clip_key
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig

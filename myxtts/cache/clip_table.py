@@ -21,8 +21,11 @@ from myxtts.audio.mel import MelSpec
 from myxtts.cache.format import (
     ADDED_COLUMNS,
     COLD_COLUMNS,
+    COLUMN_FIELDS,
     FIRST_COLD_COLUMN,
     HOT_COLUMNS,
+    RECORD,
+    clip_key,
     column_offsets,
     damaged,
     map_bytes,
@@ -355,3 +358,13 @@ def _require_size(path: Path, size: int) -> None:
         raise damaged(path.parent, f"{path.name} is missing") from None
     if received < size:
         raise damaged(path.parent, f"{path.name} has {received} bytes, expected {size}")
+
+
+def cache_records(cache: Cache) -> np.ndarray:
+    """The records of a published cache, in the order of its clips."""
+    records = np.zeros(cache.num_clips, RECORD)
+    records["key"] = np.frombuffer(b"".join(clip_key(clip_id) for clip_id in cache.ids), "V16")
+    columns = cache.columns()
+    for column, field in COLUMN_FIELDS.items():
+        records[field] = columns[column]
+    return records
