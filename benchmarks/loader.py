@@ -58,7 +58,7 @@ def main() -> int:
         )
         cache = prepare_cache(config)
         figures |= useful_shares(cache)
-        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` runs without it, too
+        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` also runs without it
             figures |= preparing_rates(config, folder, rounds=7)
         figures |= loading_rates(
             cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
@@ -195,9 +195,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         return len(paths) / (time.perf_counter() - started)
 
     front_end = build_front_end("graphemes")
-    os.environ["OPENBLAS_NUM_THREADS"] = (
-        "1"  # read by the other side's workers: as many processes as cores are enough for it, too
-    )
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read by the other side's workers: as many processes as cores are enough
     with (
         open_workers(config, front_end, processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,
