@@ -33,7 +33,7 @@ from myxtts.cache.format import (
     sound_files,
 )
 from myxtts.errors import CacheError
-from myxtts.text.tokenizer import SymbolTable
+from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
 if TYPE_CHECKING:
     from myxtts.cache.prepare import PrepareReport
@@ -72,6 +72,14 @@ class ClipTable:
     """Text of the corpus's license file."""
     attribution: str = ""
     """Text of the corpus's attribution file."""
+    _front_end: FrontEnd | None = None
+
+    @property
+    def front_end(self) -> FrontEnd:
+        """Lexicon and phonemizer that read the texts; known where the corpus was read, not where only its cache was opened."""
+        if self._front_end is None:
+            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no front end.")
+        return self._front_end
 
     @property
     def num_clips(self) -> int:
