@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--real", type=Path, metavar="FOLDER", help="a folder with the scripts of real/expected.yaml")
     parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep every report there as NAME.json")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="run N scripts at a time: a busy machine")
-    parser.add_argument("--table", action="store_true", help="write the table of cases into docs/diagnostics.md")
+    parser.add_argument("--table", action="store_true", help="write the table of tests/diagnostics/cases/README.md")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup, and then by the scripts as well
     expected = yaml.safe_load((CASES / "expected.yaml").read_text(encoding="utf-8"))["cases"]
@@ -225,7 +225,7 @@ def compare(script: Path, truth: dict[str, Any], report: dict[str, Any]) -> list
 
 
 def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Replace the table of cases in the documentation."""
+    """Replace the table in the README of the cases."""
     lines = ["| case | after | what is true of it | found (cause:line) |", "|---|---|---|---|"]
     for result in results:
         truth = expected[result["name"]]
@@ -233,7 +233,7 @@ def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None
         found = ", ".join(f"`{found}`" for found in result["found"]) or "nothing"
         mark = "" if result["right"] else " **(wrong)**"
         lines.append(f"| `{result['name']}` | [report]({truth['link']}) | {diseases} | {found}{mark} |")
-    path = ROOT / "docs" / "diagnostics.md"
+    path = CASES / "README.md"
     document = path.read_text(encoding="utf-8")
     start = document.index("\n", document.index("<!-- cases:")) + 1
     end = document.index("<!-- end of cases -->")

@@ -29,10 +29,9 @@ from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.plan import Plan, build_plan, fitting_clips
 from myxtts.cache.clip_table import Cache
-from myxtts.cache.format import CacheSettings
+from myxtts.cache.format import CacheSettings, clip_key
 from myxtts.cache.journal import open_records
 from myxtts.cache.prepare import prepare_cache
-from myxtts.cache.records import clip_key
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
@@ -59,7 +58,7 @@ def main() -> int:
         )
         cache = prepare_cache(config)
         figures |= useful_shares(cache)
-        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` runs without it, too
+        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` also runs without it
             figures |= preparing_rates(config, folder, rounds=7)
         figures |= loading_rates(
             cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
@@ -196,9 +195,7 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         return len(paths) / (time.perf_counter() - started)
 
     front_end = build_front_end("graphemes")
-    os.environ["OPENBLAS_NUM_THREADS"] = (
-        "1"  # read by the other side's workers: as many processes as cores are enough for it, too
-    )
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read by the other side's workers: as many processes as cores are enough
     with (
         open_workers(config, front_end, processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,

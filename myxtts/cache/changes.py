@@ -20,8 +20,7 @@ import numpy as np
 import soundfile
 
 from myxtts.cache.clip_table import Cache
-from myxtts.cache.format import canonical_json
-from myxtts.cache.records import RECORD, clip_key, text_hash
+from myxtts.cache.format import RECORD, canonical_json, clip_key, text_hash
 from myxtts.cache.worker import (
     Failure,
 )

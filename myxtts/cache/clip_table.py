@@ -21,8 +21,11 @@ from myxtts.audio.mel import MelSpec
 from myxtts.cache.format import (
     ADDED_COLUMNS,
     COLD_COLUMNS,
+    COLUMN_FIELDS,
     FIRST_COLD_COLUMN,
     HOT_COLUMNS,
+    RECORD,
+    clip_key,
     column_offsets,
     damaged,
     map_bytes,
@@ -30,7 +33,7 @@ from myxtts.cache.format import (
     sound_files,
 )
 from myxtts.errors import CacheError
-from myxtts.text.tokenizer import SymbolTable
+from myxtts.text.tokenizer import FrontEnd, SymbolTable
 
 if TYPE_CHECKING:
     from myxtts.cache.prepare import PrepareReport
@@ -69,6 +72,14 @@ class ClipTable:
     """Text of the corpus's license file."""
     attribution: str = ""
     """Text of the corpus's attribution file."""
+    _front_end: FrontEnd | None = None
+
+    @property
+    def front_end(self) -> FrontEnd:
+        """Lexicon and phonemizer that read the texts; known where the corpus was read, not where only its cache was opened."""
+        if self._front_end is None:
+            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no front end.")
+        return self._front_end
 
     @property
     def num_clips(self) -> int:
@@ -355,3 +366,13 @@ def _require_size(path: Path, size: int) -> None:
         raise damaged(path.parent, f"{path.name} is missing") from None
     if received < size:
         raise damaged(path.parent, f"{path.name} has {received} bytes, expected {size}")
+
+
+def cache_records(cache: Cache) -> np.ndarray:
+    """The records of a published cache, in the order of its clips."""
+    records = np.zeros(cache.num_clips, RECORD)
+    records["key"] = np.frombuffer(b"".join(clip_key(clip_id) for clip_id in cache.ids), "V16")
+    columns = cache.columns()
+    for column, field in COLUMN_FIELDS.items():
+        records[field] = columns[column]
+    return records

@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from myxtts.cache.clip_table import Cache, open_cache
-from myxtts.cache.format import COLUMN_TYPES, fingerprint_of, read_header
+from myxtts.cache.format import COLUMN_TYPES, fingerprint_of, read_header, record_checksum
 from myxtts.cache.location import CacheLocation, joint_root, locate_cache, with_prepared_language
-from myxtts.cache.records import record_checksum
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish, write_error
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig, corpus_name

@@ -19,8 +19,16 @@ from typing import Any
 import numpy as np
 
 from myxtts.cache.clip_table import Cache
-from myxtts.cache.format import HEADER_NAME, CacheSettings, canonical_json, read_header
-from myxtts.cache.records import ELEMENTS, RECORD, Sound, record_checksum
+from myxtts.cache.format import (
+    ELEMENTS,
+    HEADER_NAME,
+    RECORD,
+    CacheSettings,
+    Sound,
+    canonical_json,
+    read_header,
+    record_checksum,
+)
 from myxtts.cache.writer import JOURNAL_NAME, write_error
 from myxtts.errors import CacheError
 from myxtts.runtime.atomic import write_atomically

@@ -126,7 +126,8 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
         rejected_path=rejected_path,
         elapsed_seconds=time.monotonic() - started,
     )
-    return dataclasses.replace(joint, _report=report)
+    front_end = next(iter(location.parts.values())).front_end
+    return dataclasses.replace(joint, _report=report, _front_end=front_end)
 
 
 def _prepare_one(data: DataConfig, folder: str | Path | None, front_end: FrontEnd, run: _Run) -> Cache:
@@ -168,7 +169,12 @@ def _with_report(
         elapsed_seconds=time.monotonic() - started,
     )
     return dataclasses.replace(
-        cache, data_folder=corpus.folder, license=corpus.license, attribution=corpus.attribution, _report=report
+        cache,
+        data_folder=corpus.folder,
+        license=corpus.license,
+        attribution=corpus.attribution,
+        _report=report,
+        _front_end=location.front_end,
     )
 
 

@@ -136,6 +136,7 @@ def open_recordings(
         config=config,
         license=source.license,
         attribution=source.attribution,
+        _front_end=front_end,
     )
 
 

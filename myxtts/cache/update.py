@@ -25,11 +25,10 @@ from myxtts.cache.changes import (
     find_changes,
     read_rejection_memory,
 )
-from myxtts.cache.clip_table import Cache, open_cache
-from myxtts.cache.format import HEADER_NAME
+from myxtts.cache.clip_table import Cache, cache_records, open_cache
+from myxtts.cache.format import AUDIO_FIELDS, HEADER_NAME, record_columns
 from myxtts.cache.journal import RecordWriter, open_records
 from myxtts.cache.location import CacheLocation, language_notices
-from myxtts.cache.records import AUDIO_FIELDS, cache_records, record_columns
 from myxtts.cache.worker import (
     NOTHING_TO_SPEAK,
     Failure,

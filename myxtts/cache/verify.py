@@ -22,17 +22,18 @@ from myxtts.cache.clip_table import Cache, load_cache
 from myxtts.cache.format import (
     HEADER_NAME,
     HeaderError,
+    Sound,
     column_offsets,
     map_bytes,
     read_header,
     read_unchecked_header,
+    record_checksum,
     sound_files,
 )
 from myxtts.cache.joint import locate_joint_cache
 from myxtts.cache.journal import read_journal
 from myxtts.cache.location import CacheLocation, locate_cache, locate_shared_cache, with_prepared_language
 from myxtts.cache.prepare import PrepareReport, prepare_cache
-from myxtts.cache.records import Sound, record_checksum
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import JOURNAL_NAME, cache_lock, publish, unnamed_files
 from myxtts.config.config import DataConfig

@@ -29,7 +29,7 @@ from myxtts.audio.clips import load_clip
 from myxtts.audio.files import probe_audio, samples_to_pcm
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
-from myxtts.cache.records import Sound
+from myxtts.cache.format import Sound
 from myxtts.config.config import DataConfig
 from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError

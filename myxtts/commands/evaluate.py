@@ -36,6 +36,7 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts evaluate`."""
     parser.add_argument(
         "voice",
+        metavar="VOICE",
         nargs="?",
         help="a voice folder, or a bundled voice by name (default: the bundled voice for the language)",
     )

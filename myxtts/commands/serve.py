@@ -246,6 +246,7 @@ def configure_studio(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "workspace",
+        metavar="WORKSPACE",
         nargs="?",
         type=Path,
         default=Path("."),

@@ -55,7 +55,7 @@ def configure_say(parser: argparse.ArgumentParser) -> None:
     listings.add_argument("--list-voices", action="store_true", help="list the available voices and exit")
     listings.add_argument("--list-languages", action="store_true", help="list the languages of the voice and exit")
     listings.add_argument("--list-speakers", action="store_true", help="list the speakers of the voice and exit")
-    _add_speech_arguments(parser)
+    _add_speech_arguments(parser, clones=False)
 
 
 def configure_clone(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +71,10 @@ def configure_clone(parser: argparse.ArgumentParser) -> None:
         help="another recording of the same voice (repeatable)",
     )
     parser.add_argument("--save-speaker", metavar="FILE", help="save the speaker for `myxtts say --speaker FILE`")
-    _add_speech_arguments(parser)
+    _add_speech_arguments(parser, clones=True)
 
 
-def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_speech_arguments(parser: argparse.ArgumentParser, clones: bool) -> None:
     from myxtts.synthesis.options import SpeechOptions
 
     defaults = SpeechOptions()
@@ -95,9 +95,8 @@ def _add_speech_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
     parser.add_argument("--sample-rate", type=int, metavar="HZ", help="rate of the output (default: that of the voice)")
     parser.add_argument("--timings", metavar="FILE", help="write when each word is spoken: .json, .srt or .vtt")
-    parser.add_argument(
-        "--force", action="store_true", help="replace speech.wav, or the files of a batch, instead of keeping them"
-    )
+    kept = "speech.wav" if clones else "speech.wav, or the files of a batch,"
+    parser.add_argument("--force", action="store_true", help=f"replace {kept} instead of keeping what exists")
     parser.add_argument("--language", help="language of the text, by code or name (default: by the script of the text)")
     parser.add_argument(
         "--speed", type=float, default=defaults.speed, help="speaking rate; 2 is twice as fast (default: %(default)s)"

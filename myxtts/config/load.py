@@ -13,7 +13,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from myxtts.config.config import SECTIONS, CorpusConfig, XTTSConfig, contradictions
+from myxtts.config.config import (
+    SECTIONS,
+    CorpusConfig,
+    DataConfig,
+    XTTSConfig,
+    corpus_name,
+    frame_contradictions,
+)
 from myxtts.errors import ConfigError
 from myxtts.runtime.untrusted_files import read_regular_file
 
@@ -120,10 +127,87 @@ def parse_config(sections: Mapping[str, Any], source: str = "the configuration")
             except ValidationError as error:
                 problems += _explain(name, error)
     config = XTTSConfig(**parsed)
-    problems += contradictions(config)
+    problems += _contradictions(config)
     if problems:
         raise ConfigError(_listing(source, problems))
     return config
+
+
+def _contradictions(config: XTTSConfig) -> list[str]:
+    """One sentence for each contradiction between settings."""
+    data, training = config.data, config.training
+    found = [
+        f"{section}.{name} contains a NUL character, which no file name can have. Remove it."
+        for section in SECTIONS
+        for name, value in dataclasses.asdict(getattr(config, section)).items()
+        if isinstance(value, str) and "\0" in value
+    ]
+    found += _corpora_contradictions(data)
+    found += frame_contradictions(data.n_fft, data.win_length, data.hop_length)
+    if data.sample_rate != "auto" and data.mel_f_max is not None and data.mel_f_max > data.sample_rate / 2:
+        found.append(
+            f"data.mel_f_max ({data.mel_f_max:g} Hz) is above half of data.sample_rate ({data.sample_rate} Hz). "
+            f"Try {data.sample_rate / 2:g} or null."
+        )
+    if data.mel_f_max is not None and data.mel_f_min >= data.mel_f_max:
+        found.append(f"data.mel_f_min ({data.mel_f_min:g}) must be below data.mel_f_max ({data.mel_f_max:g}).")
+    if data.min_seconds >= data.max_seconds:
+        found.append(
+            f"data.min_seconds ({data.min_seconds:g}) must be less than data.max_seconds ({data.max_seconds:g})."
+        )
+    if data.pad_to_fixed_length and data.plan not in ("auto", "fixed"):
+        found.append(
+            f"data.pad_to_fixed_length: true is the plan 'fixed', but data.plan is '{data.plan}'. Set one of the two."
+        )
+    if data.preprocessing_mode == "runtime" and data.plan in ("buckets", "packed"):
+        found.append(
+            f"data.plan '{data.plan}' needs the length of every clip in advance, but data.preprocessing_mode: runtime reads it "
+            "during training. Use preprocessing_mode: precompute, or plan: fixed or dynamic."
+        )
+    if not data.use_tf_native_loading and data.preprocessing_mode == "runtime":
+        found.append(
+            "data.preprocessing_mode: runtime decodes with TensorFlow, but data.use_tf_native_loading is false. "
+            "Set one of the two."
+        )
+    if config.model.distill_steps is not None and training.init_from is None:
+        found.append(
+            "model.distill_steps shortens the sampler of a trained voice, but training.init_from names none. Give --init-from."
+        )
+    if training.enable_eager_debug and training.enable_xla_compilation is True:
+        found.append(
+            "training.enable_eager_debug compiles nothing, but training.enable_xla_compilation is true. Set one of the two."
+        )
+    if not training.enable_graph_mode and training.enable_xla_compilation is True:
+        found.append(
+            "training.enable_graph_mode: false compiles nothing, but training.enable_xla_compilation is true. Set one of the two."
+        )
+    return found
+
+
+def _corpora_contradictions(data: DataConfig) -> list[str]:
+    found = []
+    names = [corpus_name(corpus) for corpus in data.corpora]
+    if data.corpora and data.train_data is not None:
+        found.append("data.train_data names one corpus and data.corpora several. Set one of the two.")
+    if doubles := sorted({name for name in names if names.count(name) > 1}):
+        found.append(f"Two of data.corpora are called {doubles[0]!r}. Give them different names (name: …).")
+    if any("\0" in corpus.folder for corpus in data.corpora):
+        found.append("data.corpora: a folder contains a NUL character, which no file name can have. Remove it.")
+    is_joint = bool(data.corpora or data.held_out_speakers)
+    if data.corpora and data.val_data is not None:
+        found.append(
+            "data.val_data belongs to data.train_data. With data.corpora, use a metadata_eval.csv in each corpus."
+        )
+    if is_joint and data.preprocessing_mode == "runtime":
+        found.append(
+            "data.corpora and data.held_out_speakers need the cache, but data.preprocessing_mode is runtime. Use precompute."
+        )
+    if is_joint and not data.use_tf_native_loading:
+        found.append("data.corpora and data.held_out_speakers need data.use_tf_native_loading: true.")
+    is_balanced = data.balance != 1 or any(corpus.weight != 1 for corpus in data.corpora)
+    if is_balanced and data.plan in ("buckets", "dynamic"):
+        found.append(f"data.balance and weights need the plan packed or fixed, but data.plan is '{data.plan}'.")
+    return found
 
 
 def config_to_dict(config: XTTSConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from myxtts.text.cleanup import base_language
-from myxtts.text.scripts import script_of
+from myxtts.text.languages import script_of
 
 UTF8 = "utf-8"
 _MARKS = (

@@ -26,8 +26,7 @@ from myxtts.corpus.utterance import (
     summarize_rejections,
 )
 from myxtts.errors import CorpusError, TextError
-from myxtts.text.languages import resolve_language
-from myxtts.text.scripts import explain_foreign_script, foreign_script
+from myxtts.text.languages import explain_foreign_script, foreign_script, resolve_language
 
 Split = Literal["train", "validation", "all"]
 LICENSE_NAMES = ("license", "licence", "copying", "copyright")

@@ -27,8 +27,7 @@ from myxtts.corpus.layouts import read_texts
 from myxtts.corpus.metadata import SINGLE_SPEAKER
 from myxtts.corpus.utterance import WRONG_SCRIPT, Rejection, summarize_rejections
 from myxtts.errors import AudioError, CorpusError
-from myxtts.text.languages import resolve_language
-from myxtts.text.scripts import explain_foreign_script, foreign_script
+from myxtts.text.languages import explain_foreign_script, foreign_script, resolve_language
 
 __all__ = ["CorpusSummary", "build_asterisk_corpus", "build_folder_corpus", "bundled_corpus", "write_wav_corpus"]
 

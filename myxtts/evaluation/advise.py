@@ -47,12 +47,13 @@ NEXT_SENTENCES = 10
 TEXTS_AT_ONCE = 16
 
 MEASURED_RUNS = ((5.0, 9.0), (18.0, 4.1))
-"""Minutes of speech, and points of character error above the recordings: 400 steps from the bundled voice (docs/training.md), and
-6,000 steps from nothing on the bundled prompts (docs/voices.md)."""
+"""Minutes of speech, and points of character error above the recordings, by pocketsphinx: 400 steps from the voice of version
+0.1.0, and the 6,000 steps from nothing on the bundled prompts that made that voice. Fine-tuning from `base` did better on the one
+speaker that was measured (docs/training.md)."""
 SHORTEST_TRAINING_MINUTES = 1.0
 """With less speech, a clone is advised. Chosen; not measured."""
 FINE_TUNING_STEPS = (400, 80.0, 2000)
-"""Fewest, per minute of speech, most: 400 for 5 minutes were measured (docs/training.md)."""
+"""Fewest, per minute of speech, most. For 5 minutes 900 steps of 8 clips, or 450 of 16, were measured (docs/training.md)."""
 SCRATCH_MINUTES, SCRATCH_STEPS = 60.0, 6000
 """With less speech, start from a voice; the bundled voice of 0.1 was trained from nothing in 6,000 steps."""
 CLIPS_PER_STEP = 16
@@ -63,8 +64,8 @@ FRAMES_PER_SECOND = WIDEBAND_RATE / frames_at(WIDEBAND_RATE)[1]
 FLOP_PER_FRAME = 6 * 3.8e6
 """Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
 STEP_EFFICIENCY = 0.5
-"""Operations of a step over those of large matrix products in the same time: 5,400 frames/s (docs/voices.md) on a machine with
-250 GFLOP/s."""
+"""Operations of a step over those of large matrix products in the same time: 0.55 with 32 clips per step (docs/training.md), and
+less with fewer clips."""
 MATRIX_SIZE, MATRIX_SECONDS = 1024, 0.3
 
 

@@ -18,8 +18,8 @@ from onnx import TensorProto
 from myxtts.errors import VoiceError
 from myxtts.export.exported_lexicon import exported_lexicon
 from myxtts.export.graph import Graph
-from myxtts.export.griffin_lim_graph import GriffinLimGraph
 from myxtts.export.networks import add_speech
+from myxtts.export.vocoder_graph import GriffinLimGraph
 from myxtts.runtime.atomic import cause_of, replacing_folder
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language

@@ -117,7 +117,7 @@ def _is_alive(process_id: int, process_start: float) -> bool:
 
 
 def process_of(folder: Path, launched: Launch | None) -> tuple[int, float] | None:
-    """Id and start of the process of a run, whoever started it."""
+    """Id and start of the process of a run, started here or elsewhere."""
     if launched is not None and launched.is_alive():
         return launched.process_id, launched.process_start
     status = status_of(folder)

@@ -1,6 +1,6 @@
 """Training runs: start, resume, find, and read the files that they write.
 
-A run is a folder with a `status.json`, whoever started it; one started here also has a `launch.json` and a `train.log`.
+A run is a folder with a `status.json`, started here or elsewhere; one started here also has a `launch.json` and a `train.log`.
 """
 
 from __future__ import annotations

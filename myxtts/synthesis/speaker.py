@@ -42,7 +42,7 @@ class Speaker:
     voice: str
     """Identity of the voice that it belongs to (`voice_folder.voice_identity`)."""
     name: str = ""
-    """Chosen by whoever stored it; empty: none."""
+    """Given when it was stored; empty: none."""
     created: int = 0
     """When it was stored, in seconds since 1970; 0: not known."""
 

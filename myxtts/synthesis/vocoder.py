@@ -131,7 +131,7 @@ def _shared_file(name: str) -> Path:
 
 
 def vocoder_file(reference: VocoderReference, voice_folder: Path) -> Path:
-    """Where the file of a neural vocoder is; whoever reads it checks its hash."""
+    """Where the file of a neural vocoder is; the reader checks its hash."""
     for path in (voice_folder / f"{reference.name}.onnx", _shared_file(reference.name)):
         if path.is_file():
             return path

@@ -8,7 +8,7 @@ my-voice/
   NAME.onnx        its vocoder, g2p-en.npz its pronunciation model: shared by voices, named in voice.json with their hash, and
                    copied here so that the folder is complete; a voice without copies uses the files of the package
   scores.json      what `myxtts evaluate --score-card` measured (`myxtts.synthesis.score_card`)
-  sample-1.wav     how it sounds; sample-2.wav, too
+  sample-1.wav     two sentences to listen to, with sample-2.wav
   LICENSE          the full text of the license, where its name is not enough
 
 `myxtts.export.voice_writer` writes it.

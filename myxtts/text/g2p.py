@@ -26,10 +26,10 @@ from myxtts.text.g2p_english import VOWELS, EnglishG2P
 from myxtts.text.g2p_files import load_model
 from myxtts.text.g2p_persian import PersianG2P
 from myxtts.text.homograph_rules import rules_path
+from myxtts.text.languages import READABLE_SIGNS, is_foreign
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
-from myxtts.text.scripts import READABLE_SIGNS, is_foreign
 
 MODEL_FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
 LANGUAGES = ("en", "fa")

@@ -1,6 +1,6 @@
 """Punctuation as pauses: which marks a voice can hear, and how a text falls into spoken spans between them.
 
-In: a normalized text. Out: `Span`s (words to speak), `Pause`s (one of `PAUSE_SYMBOLS`) and `Foreign` characters, in order.
+A normalized text becomes `Span`s (words to speak), `Pause`s (one of `PAUSE_SYMBOLS`) and `Foreign` characters, in order.
 Both kinds of symbols, phonemes and graphemes, see punctuation in the same way because both come through here.
 """
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import TextError
+from myxtts.text.languages import READABLE_SIGNS, is_foreign
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import TONES, Segmenter
-from myxtts.text.scripts import READABLE_SIGNS, is_foreign
 
 
 class _Speakable(dict):

@@ -208,7 +208,7 @@ def _listed(cluster: Cluster, indices: Sequence[int]) -> str:
 class Rendezvous:
     """One worker's part of the meeting before TensorFlow connects the workers.
 
-    Each worker listens on its own address, greets every other worker, and waits to be greeted by every other. A worker that has
+    Each worker opens its own address, connects to every other worker, and waits for a connection from each. A worker that has
     done both proceeds and frees its port for TensorFlow.
     """
 

@@ -78,6 +78,15 @@ class FixedTexts:
         return np.zeros(0, np.int32)
 
 
+Batches = list[tuple[int, list[Labeled]]]
+
+
+def draw_epoch(texts: TaggedTexts, settings: TaggerSettings, epoch: int, misread: np.ndarray) -> Batches:
+    """The batches of an epoch, a function of seed, epoch and the texts that were misread before."""
+    generator = np.random.default_rng((settings.seed, epoch))
+    return batches_of(texts.draw(generator, misread), settings.letters_per_batch, generator)
+
+
 @dataclass(repr=False)
 class TaggerTask:
     """One tagger in training."""
@@ -90,10 +99,17 @@ class TaggerTask:
     """For the validation loss."""
     num_marks: int
     network: TaggerNetwork
+    state: TrainState
+    is_decayed: tf.Tensor
+    """Of each weight (`decay_mask`)."""
+    rule: UpdateRule
     build: Callable[[Mapping[str, np.ndarray]], LetterTagger]
     """Weights → the tagger for run time."""
-    total_steps: int = 0
-    steps_per_epoch: int = 0
+    batches: Batches
+    """Of the epoch of `position`: lengths and texts."""
+    steps_per_epoch: int
+    total_steps: int
+    fingerprint: str
     step: int = 0
     position: tuple[int, int] = (0, 0)
     """(epoch, batch) of the next step."""
@@ -101,24 +117,9 @@ class TaggerTask:
     history: RunHistory = field(default_factory=RunHistory)
     watch: RetraceWatch = field(default_factory=RetraceWatch)
     has_evaluation: bool = False
-
-    def __post_init__(self):
-        self.state = TrainState(self.network, keeps_ema=True)
-        self._is_decayed = decay_mask(self.state)
-        self._rule = UpdateRule(_BETAS, _CLIP_NORM, self.settings.weight_decay, self.settings.ema_decay)
-        self._steps: dict[str, Any] = {}
-        first = self._draw(0)
-        self.steps_per_epoch = len(first)
-        self.total_steps = max(1, int(self.settings.epochs * len(first)))
-        self.fingerprint = _fingerprint(self.settings, first)
-        self._batches = first
+    _steps: dict[str, Any] = field(default_factory=dict)
 
     # --- learning -----------------------------------------------------------------------------------------------------
-
-    def _draw(self, epoch: int) -> list[tuple[int, list[Labeled]]]:
-        generator = np.random.default_rng((self.settings.seed, epoch))
-        drawn = self.texts.draw(generator, self.misread)
-        return batches_of(drawn, self.settings.letters_per_batch, generator)
 
     def find_misread(self) -> None:
         """Find the texts that the EMA of the weights reads wrong, for the next epochs."""
@@ -126,18 +127,19 @@ class TaggerTask:
 
     def begin_epoch(self, epoch: int, row: int = 0) -> None:
         """Draw the texts of an epoch and continue at one of its batches."""
-        self.position, self._batches = (epoch, row), self._draw(epoch)
+        self.position = (epoch, row)
+        self.batches = draw_epoch(self.texts, self.settings, epoch, self.misread)
 
     def next_batches(self) -> list[LetterBatch]:
         """The batch of the next step."""
         epoch, row = self.position
-        if row == len(self._batches):
+        if row == len(self.batches):
             epoch, row = epoch + 1, 0
             if epoch % _MISREAD_EVERY == 0:
                 self.find_misread()
             self.begin_epoch(epoch)
         self.position = (epoch, row + 1)
-        length, members = self._batches[row]
+        length, members = self.batches[row]
         return [self._padded(length, members)]
 
     def _padded(self, length: int, members: Sequence[Labeled]) -> LetterBatch:
@@ -164,7 +166,7 @@ class TaggerTask:
         norm = tf.sqrt(2 * tf.nn.l2_loss(gradient))
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         letters = tf.reduce_sum(tf.cast(batch.rows >= 0, tf.float32))
-        update_state(self.state, gradient, self._is_decayed, is_finite & (letters > 0), self._rule, rate)
+        update_state(self.state, gradient, self.is_decayed, is_finite & (letters > 0), self.rule, rate)
         skipped = tf.cast(~is_finite, tf.float32)
         return tf.stack([loss, tag_loss, end_loss, norm, rate, skipped, letters, tf.constant(1.0)])
 
@@ -185,7 +187,7 @@ class TaggerTask:
         level = logger.level
         logger.setLevel("ERROR")  # TensorFlow warns of retracing when five functions have the same body
         try:
-            for length in sorted({length for length, _ in self._batches}):
+            for length in sorted({length for length, _ in self.batches}):
                 batch = self._padded(length, [])
                 function, name = self._step_of(batch), _step_name(batch)
                 function(batch, tf.constant(0, tf.int32), tf.constant(0.0)).numpy()
@@ -299,7 +301,7 @@ def _plain(settings: TaggerSettings) -> dict[str, Any]:
     return asdict(settings) | {"dilations": list(settings.dilations)}
 
 
-def _fingerprint(settings: TaggerSettings, batches: Sequence[tuple[int, Sequence[Labeled]]]) -> str:
+def _fingerprint(settings: TaggerSettings, batches: Batches) -> str:
     """Changes with the texts and labels of the first epoch."""
     checksum = 0
     for _, members in batches:
@@ -364,6 +366,31 @@ def _loop_settings(task: TaggerTask) -> LoopSettings:
     )
 
 
+def _new_task(data: TaggerData, run: TaggerRun, hardware: Hardware) -> TaggerTask:
+    """The task before its first step."""
+    settings = run.settings
+    network = TaggerNetwork(data.weights, settings)
+    state = TrainState(network, keeps_ema=True)
+    first = draw_epoch(data.texts, settings, 0, np.zeros(0, np.int32))
+    return TaggerTask(
+        settings=settings,
+        hardware=hardware,
+        folder=run.folder,
+        texts=data.texts,
+        held_out=data.held_out,
+        num_marks=data.num_marks,
+        network=network,
+        state=state,
+        is_decayed=decay_mask(state),
+        rule=UpdateRule(_BETAS, _CLIP_NORM, settings.weight_decay, settings.ema_decay),
+        build=data.build,
+        batches=first,
+        steps_per_epoch=len(first),
+        total_steps=max(1, int(settings.epochs * len(first))),
+        fingerprint=_fingerprint(settings, first),
+    )
+
+
 def _open_task(data: TaggerData, run: TaggerRun) -> TaggerTask:
     """The task of a run, resumed if there is one, with its steps traced."""
     folder, display = run.folder, run.display
@@ -379,8 +406,7 @@ def _open_task(data: TaggerData, run: TaggerRun) -> TaggerTask:
     saved, damaged = load_newest(folder)
     for each in damaged:
         display.line(each)
-    network = TaggerNetwork(data.weights, run.settings)
-    task = TaggerTask(run.settings, hardware, folder, data.texts, data.held_out, data.num_marks, network, data.build)
+    task = _new_task(data, run, hardware)
     if saved is not None:
         task.restore(saved)
         display.line(f"Resuming at step {saved.step:,} from {folder}")

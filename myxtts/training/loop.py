@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
+from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import StopOnSignal
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
-from myxtts.training.background_evaluation import BackgroundEvaluation
 from myxtts.training.display import Display
 from myxtts.training.run_recorder import RunRecorder
 from myxtts.training.task import SavedCheckpoint, StepTask, Task
@@ -26,6 +27,8 @@ FEWEST_DRAWN_STEPS = 50
 """Of a run that ends with pictures: compiling what they show takes as long as some steps."""
 POLL_SECONDS = 0.2
 """How often the end of a run looks whether an evaluation has ended, or a signal has come."""
+
+What = TypeVar("What")
 
 
 class StopReason(StrEnum):
@@ -67,6 +70,64 @@ def take_steps(task: StepTask, clock: StepClock, count: int) -> Iterator[TakenSt
         clock.mark(Stage.DEVICE)
         previous = metrics
         yield TakenStep(task.step, batches, metrics, finished)
+
+
+# --- evaluating next to the steps -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EvaluationOutcome(Generic[What]):
+    """How an evaluation ended: with metrics or with the reason why there are none."""
+
+    what: What
+    """What was evaluated."""
+    metrics: Mapping[str, float] | None
+    failure: str = ""
+
+
+class BackgroundEvaluation(Generic[What]):
+    """At most one evaluation at a time, in a thread of its own."""
+
+    def __init__(self, evaluate: Callable[[What], Mapping[str, float]]):
+        """`evaluate` waits for another process most of the time: what it computes itself slows the training down."""
+        self._evaluate = evaluate
+        self._thread: threading.Thread | None = None
+        self._outcome: EvaluationOutcome[What] | None = None
+        self._unexpected: BaseException | None = None
+        self.running: What | None = None
+        """What is being evaluated, until its outcome is taken."""
+
+    def start(self, what: What) -> bool:
+        """Begin to evaluate; false if an evaluation is still running or was not taken yet."""
+        if self._thread is not None:
+            return False
+        self.running, self._outcome = what, None
+        self._thread = threading.Thread(target=self._run, args=(what,), name="evaluation", daemon=True)
+        self._thread.start()
+        return True
+
+    def take(self, timeout_seconds: float = 0.0) -> EvaluationOutcome[What] | None:
+        """The outcome, once, if there is one by then."""
+        if self._thread is None:
+            return None
+        if timeout_seconds > 0:
+            self._thread.join(timeout_seconds)
+        if self._thread.is_alive():
+            return None
+        self._thread = self.running = None
+        if self._unexpected is not None:
+            raise self._unexpected
+        return self._outcome
+
+    def _run(self, what: What) -> None:
+        try:
+            self._outcome = EvaluationOutcome(what, self._evaluate(what))
+        except MyXTTSError as error:
+            self._outcome = EvaluationOutcome(what, None, str(error))
+        except OSError as error:
+            self._outcome = EvaluationOutcome(what, None, f"{cause_of(error)}.")
+        except BaseException as error:
+            self._unexpected = error
 
 
 # --- the loop -------------------------------------------------------------------------------------------------------------

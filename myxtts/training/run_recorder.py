@@ -17,9 +17,8 @@ from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
-from myxtts.training.display import Display, LiveMetrics
+from myxtts.training.display import Display, LiveMetrics, account_rows
 from myxtts.training.run_log import FailureNotices, Logbook
-from myxtts.training.run_report import account_rows
 from myxtts.training.state import RunHistory
 
 MAX_IDS_SHOWN = 12

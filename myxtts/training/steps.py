@@ -108,7 +108,7 @@ class Steps:
         self.functions: dict[str, Any] = {}
         """Every traced function by name, for the counters."""
         self.stop_wish = tf.Variable(tf.zeros(()), trainable=False, name="stop_wish")
-        """1 when this process wants to stop: summed over the workers with every step, so that all stop after the same one."""
+        """1 when this process is asked to stop: summed over the workers with every step, so that all stop after the same one."""
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
         self._is_decayed = decay_mask(state)

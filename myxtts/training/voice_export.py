@@ -28,7 +28,6 @@ from myxtts.synthesis.voice_folder import (
     VoiceDescription,
     read_description,
 )
-from myxtts.text.tokenizer import build_front_end
 from myxtts.training.checkpoint import Checkpoint, read_state
 from myxtts.training.starting_config import locate_origin
 from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
@@ -52,7 +51,7 @@ def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig) -> dict[
         "model": spec.to_dict(),
         "mel": cache.mel.to_dict(),
         "symbols": cache.symbols.to_list(),
-        "front_end": build_front_end(config.text_symbols, config.lexicon, config.language).to_dict(),
+        "front_end": cache.front_end.to_dict(),
         "languages": list(cache.languages),
         "speakers": list(cache.speakers),
         "reference_frames": config.reference_frames if spec.has_speakers else 0,

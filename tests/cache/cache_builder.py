@@ -10,9 +10,18 @@ import numpy as np
 
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import open_cache
-from myxtts.cache.format import ADDED_COLUMNS, COLUMN_TYPES, HEADER_NAME, CacheSettings, canonical_json, column_offsets
+from myxtts.cache.format import (
+    ADDED_COLUMNS,
+    COLUMN_TYPES,
+    HEADER_NAME,
+    RECORD,
+    CacheSettings,
+    canonical_json,
+    clip_key,
+    column_offsets,
+    record_columns,
+)
 from myxtts.cache.journal import RecordWriter, open_records
-from myxtts.cache.records import RECORD, clip_key, record_columns
 from myxtts.cache.writer import publish
 from myxtts.text.tokenizer import SymbolTable
 

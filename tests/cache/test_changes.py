@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from myxtts.cache.changes import ClipStates, RejectionMemory, RememberedRejection, find_changes, read_rejection_memory
 from myxtts.cache.clip_table import open_cache
-from myxtts.cache.records import RECORD, clip_key
+from myxtts.cache.format import RECORD, clip_key
 from tests.cache.cache_builder import build_cache
 
 few = st.integers(0, 2)

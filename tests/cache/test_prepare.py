@@ -52,6 +52,17 @@ def test_a_record_is_the_mel_of_the_clip_and_the_tokens_of_its_text(corpus):
         assert "".join(cache.symbols.symbols[token] for token in cache.clip_tokens(clip)) == cache.texts[clip]
 
 
+def test_the_cache_has_the_front_end_that_read_its_texts(corpus, tmp_path):
+    lexicon = tmp_path / "lexicon.tsv"
+    lexicon.write_text("one\twʌn\n", encoding="utf-8")
+    cache = prepare(corpus, text_symbols="phonemes", lexicon=str(lexicon))
+    lexicon.unlink()  # what later stages ask is not read again
+    assert cache.front_end.lexicon.entries == {"one": "wʌn"}
+    assert cache.front_end.kind == cache.front_end_kind
+    with pytest.raises(CacheError, match="has no front end"):
+        _ = open_cache(cache.folder).front_end
+
+
 def test_an_unchanged_corpus_is_not_written_again(corpus):
     header = next(corpus.glob(".myxtts/cache/*/cache.json"))
     before = header.stat().st_mtime_ns

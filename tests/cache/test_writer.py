@@ -9,9 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from myxtts.cache.clip_table import open_cache
+from myxtts.cache.clip_table import cache_records, open_cache
 from myxtts.cache.format import HEADER_NAME
-from myxtts.cache.records import cache_records
 from myxtts.cache.writer import LOCK_NAME, cache_lock, compact, publish, unnamed_files
 from myxtts.errors import CacheError
 from tests.cache.cache_builder import build_cache

@@ -10,8 +10,8 @@ import pytest
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.export.graph import Graph
-from myxtts.export.griffin_lim_graph import GriffinLimGraph
 from myxtts.export.piper import export_piper, phoneme_ids, symbol_ids
+from myxtts.export.vocoder_graph import GriffinLimGraph
 from myxtts.export.whole_voice import WholeVoice
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.griffin_lim import GriffinLim, GriffinLimSettings

@@ -3,8 +3,7 @@
 import pytest
 
 from myxtts.errors import TextError
-from myxtts.text.languages import match_language, resolve_language
-from myxtts.text.scripts import explain_foreign_script, foreign_script
+from myxtts.text.languages import explain_foreign_script, foreign_script, match_language, resolve_language
 
 NAMES = {
     "fa": ("fa", "persian", "Persian", " FARSI ", "فارسی", "fa-IR", "fa_IR", "per", "fas"),

@@ -29,12 +29,17 @@ READING_INTERVAL_SECONDS = 0.1
 LEAST_GROWTH_BYTES = 24 * 2**20
 """Between two counts of the containers; twice as much after each, so that a long training is not stopped often."""
 MOST_COUNTS = 8
+"""The last one then comes after 6 GB of growth."""
 FEWEST_ENTRIES = 8
+"""Most containers of a process are shorter; one that grows with the steps has them soon after `FIRST_STEPS`."""
 ENTRIES_PER_STEP = 0.5
+"""What is kept at every second step counts, what is kept once per epoch does not."""
 EXPLAINING_FRACTION = 0.3
 """Of the growth of the memory: what the new entries of a container must take at least."""
 ENTRIES_WEIGHED = 20
+"""The newest; their mean stands for all."""
 FOLLOWED_STEPS = 3
+"""A list that is filled at every second step is seen in at least one."""
 _CONTAINERS = (list, dict, OrderedDict, defaultdict, set, deque)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 

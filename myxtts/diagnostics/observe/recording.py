@@ -119,6 +119,7 @@ class PipelineCall(NamedTuple):
 
 
 FEWEST_PROMPT_SAMPLES = 5
+"""With fewer, one sample more or less changes which line is named."""
 
 
 def prompt_samples(samples: list[LineSample]) -> list[LineSample]:

@@ -20,7 +20,9 @@ _ISSUES = {
     "object": Issue.RETRACE_NEW_OBJECT,
 }
 _SMALLEST_FRACTION = 0.02
+"""Of the time, that tracing a function of the user again must cost: twice the gain below which a finding is a note."""
 _FEWEST_SIGNATURES = 5
+"""TensorFlow itself warns at the fifth retrace of five calls."""
 _WARM_STEPS = 3
 """Steps in which layers and optimizers may still be built."""
 

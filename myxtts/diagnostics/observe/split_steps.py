@@ -16,7 +16,9 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 from myxtts.runtime.timers import MAD_TO_STD
 
 FEWEST_STEPS = 3
+"""With fewer, the first step, which compiles, decides the median."""
 COLD_STEPS_AT_MOST = 3
+"""Tracing and compiling in these belongs to the start; in later ones it is looked into."""
 
 
 @dataclass(frozen=True)
@@ -255,12 +257,17 @@ def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple
 
 
 SLOWER_THAN_MEDIAN = 1.6
+"""And six robust deviations. Stalls of 1.7 medians at every 16th of 200 steps are found in 99.7 % of simulated runs, those of 1.5
+in none."""
 FEWEST_STALLS = 4
+"""Three equal distances: two occur by chance."""
 REGULAR_FRACTION = 0.7
 """Of the long steps, this fraction must have the same phase."""
 COMPLETE_FRACTION = 0.6
 """Of the steps at which a stall is due, this fraction must be long."""
 MOST_CHANCE = 3e-4
+"""That stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which 3 or 10 % are
+long at random, it raises at most 2 false alarms; with 1e-2 up to 40."""
 
 
 @dataclass(frozen=True)
