@@ -46,14 +46,18 @@ SHOWN_CLIPS = 10
 NEXT_SENTENCES = 10
 TEXTS_AT_ONCE = 16
 
-MEASURED_RUNS = ((5.0, 9.0), (18.0, 4.1))
-"""Minutes of speech, and points of character error above the recordings, by pocketsphinx: 400 steps from the voice of version
-0.1.0, and the 6,000 steps from nothing on the bundled prompts that made that voice. Fine-tuning from `base` did better on the one
-speaker that was measured (docs/training.md)."""
+FINE_TUNED_RUNS = ((5.0, 0.7), (60.0, 0.9))
+"""Minutes of English, and points of character error (Moonshine) above the recordings after fine-tuning `base` (docs/training.md,
+docs/voices.md)."""
+SCRATCH_RUNS = ((5.0, 5.2), (60.0, 4.1))
+"""The same from nothing: 2,675 and 1,500 steps."""
+POINTS_OF_BASE = {"en": 0.0, "de": 5.5, "nl": 8.8, "fa": 10.9}
+"""What `base` itself has in a language above the recordings (Whisper base, docs/voices.md): fine-tuning is not expected to be
+better. 0 for English, where it was; languages that are not here are taken for new ones."""
 SHORTEST_TRAINING_MINUTES = 1.0
 """With less speech, a clone is advised. Chosen; not measured."""
-FINE_TUNING_STEPS = (400, 80.0, 2000)
-"""Fewest, per minute of speech, most. For 5 minutes 900 steps of 8 clips, or 450 of 16, were measured (docs/training.md)."""
+FINE_TUNING_STEPS = (450, 25.0, 2200)
+"""Fewest, per minute of speech, most: as many clips as in the runs of 5, 60 and 78 minutes (docs/training.md, docs/voices.md)."""
 SCRATCH_MINUTES, SCRATCH_STEPS = 60.0, 6000
 """With less speech, start from a voice; the bundled voice of 0.1 was trained from nothing in 6,000 steps."""
 CLIPS_PER_STEP = 16
@@ -207,7 +211,7 @@ def advise(
         coverage=coverage,
         misfits=sorted(misfits, key=lambda each: -math.inf if each.margin is None else each.margin),
         notes=notes,
-        expectation=expect(good_minutes, minutes * 60 / len(usable), measure_gigaflops()),
+        expectation=expect(good_minutes, minutes * 60 / len(usable), measure_gigaflops(), list(by_language)),
     )
 
 
@@ -303,7 +307,11 @@ def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: Progre
 
 
 def expect(
-    minutes: float, mean_seconds: float, gigaflops: float, frames_per_second: float = FRAMES_PER_SECOND
+    minutes: float,
+    mean_seconds: float,
+    gigaflops: float,
+    languages: Sequence[str],
+    frames_per_second: float = FRAMES_PER_SECOND,
 ) -> Expectation:
     """What to expect of so many minutes of usable speech; an estimate.
 
@@ -311,13 +319,13 @@ def expect(
         minutes: without clipped recordings and texts that do not fit.
         mean_seconds: of a recording.
         gigaflops: of this machine (`measure_gigaflops`).
+        languages: of the recordings.
         frames_per_second: of the mels.
     """
     fewest, per_minute, most = FINE_TUNING_STEPS
-    points = expected_error_points(minutes)
     if minutes < SHORTEST_TRAINING_MINUTES:
         advice = "Too little to train on. Clone the speaker (myxtts clone), or record the sentences below."
-        return Expectation(advice, "clone", 0, 0.0, points)
+        return Expectation(advice, "clone", 0, 0.0, 0.0)
     if minutes < SCRATCH_MINUTES:
         start, steps = "fine-tuning", round(min(most, max(fewest, per_minute * minutes)))
         advice = "Start from the bundled voice that fits the language (--init-from bundled)."
@@ -327,14 +335,17 @@ def expect(
         advice = "Enough to train from scratch; starting from a bundled voice (--init-from bundled) is faster."
         flags = ()
     flags += ("--max-steps", str(steps), "--batch-size", str(CLIPS_PER_STEP))
+    points = max(expected_error_points(minutes, start == "fine-tuning", language) for language in languages)
     estimated = training_minutes(steps, mean_seconds, gigaflops, frames_per_second)
     return Expectation(advice, start, steps, estimated, points, flags)
 
 
-def expected_error_points(minutes: float) -> float:
+def expected_error_points(minutes: float, is_fine_tuned: bool, language: str) -> float:
     """Points of character error above the recordings: between the measured runs linear in the logarithm of the minutes."""
-    known, points = zip(*MEASURED_RUNS, strict=True)
-    return float(np.interp(math.log(max(minutes, 1e-3)), np.log(known), points))
+    runs = FINE_TUNED_RUNS if is_fine_tuned and language in POINTS_OF_BASE else SCRATCH_RUNS
+    known, points = zip(*runs, strict=True)
+    measured = float(np.interp(math.log(minutes), np.log(known), points))
+    return max(measured, POINTS_OF_BASE[language]) if runs is FINE_TUNED_RUNS else measured
 
 
 def training_minutes(steps: int, mean_seconds: float, gigaflops: float, frames_per_second: float) -> float:

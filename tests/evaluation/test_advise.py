@@ -16,6 +16,9 @@ from myxtts.corpus.prompts import prompts_of
 from myxtts.evaluation import advise as advise_module
 from myxtts.evaluation.advise import (
     CLIPS_PER_STEP,
+    FINE_TUNED_RUNS,
+    POINTS_OF_BASE,
+    SCRATCH_RUNS,
     Advice,
     Quality,
     advice_lines,
@@ -116,18 +119,25 @@ def test_texts_that_fit_no_better_than_others_are_the_worst_first(monkeypatch, c
     assert {each.id: each.margin for each in found} == {"loud": 0.1, "more": None}
 
 
-def test_more_speech_means_fewer_errors_and_more_steps():
-    assert expected_error_points(0.1) == 9.0
-    assert expected_error_points(5.0) == 9.0
-    assert 4.1 < expected_error_points(10.0) < 9.0
-    assert expected_error_points(600.0) == 4.1
-    assert [expect(minutes, 4.0, 100.0).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
-    assert [expect(minutes, 4.0, 100.0).steps for minutes in (2, 10, 50)] == [400, 800, 2000]
+def test_expected_errors_lie_between_the_measured_runs_and_above_those_of_base():
+    fewer, more = (points for _, points in FINE_TUNED_RUNS)
+    assert expected_error_points(1.0, True, "en") == expected_error_points(5.0, True, "en") == fewer
+    assert fewer < expected_error_points(20.0, True, "en") < more
+    assert expected_error_points(20.0, True, "fa") == POINTS_OF_BASE["fa"]
+    assert expected_error_points(5.0, True, "sw") == expected_error_points(5.0, False, "fa") == SCRATCH_RUNS[0][1]
+
+
+def test_more_speech_means_more_steps_and_then_training_from_scratch():
+    def expected(minutes):
+        return expect(minutes, 4.0, 100.0, ["en"])
+
+    assert [expected(minutes).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
+    assert [expected(minutes).steps for minutes in (2, 40, 59)] == [450, 1000, 1475]
 
 
 @pytest.mark.parametrize(("minutes", "starts_from"), [(5, "bundled"), (70, None)])
 def test_the_printed_command_trains_what_was_estimated(tmp_path, minutes, starts_from):
-    expectation = expect(minutes, 4.0, 100.0)
+    expectation = expect(minutes, 4.0, 100.0, ["fa"])
     quality = Quality({24000: 10}, 40.0, 11000.0, [], [], [])
     advice = Advice(str(tmp_path / "my recordings"), 10, minutes, {"a": minutes}, {"fa": 10}, {}, quality, [], [])
     lines = advice_lines(dataclasses.replace(advice, expectation=expectation))
