@@ -51,6 +51,15 @@ class Facts:
         return max(float(self.steps.seconds.sum()), self.account.training_seconds, 1e-9)
 
     @cached_property
+    def training_seconds(self) -> float:
+        """Everything that a longer training repeats: what the first steps trace and compile is paid once."""
+        return max(self.account.training_seconds or self.total_seconds, 1e-9)
+
+    def fraction_of_training(self, seconds: float) -> float:
+        """The one meaning of "of the time" in verdicts and findings, so that they agree."""
+        return min(seconds / self.training_seconds, 1.0)
+
+    @cached_property
     def middle_step(self) -> int:
         """Half of the steps, or of the first epoch: later epochs bring no new shapes."""
         starts = np.flatnonzero(self.steps.is_epoch_start)
@@ -189,9 +198,8 @@ class Facts:
     ) -> Finding:
         """A finding with its fraction of everything that a longer training repeats."""
         others = tuple(dict.fromkeys(other for other in also if other != location and other.line > 0))
-        repeated = self.account.training_seconds or self.total_seconds  # what the first steps compile is paid once
-        fraction = min(gain / max(repeated, 1e-9), 1.0)
         every = tuple(dict.fromkeys((location, *locations)))
+        fraction = self.fraction_of_training(gain)
         return Finding(issue, what, evidence, location, fix, gain, fraction, every, others, effect)
 
     def lines_in(

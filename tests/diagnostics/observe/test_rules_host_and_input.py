@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+from myxtts.diagnostics.observe.report import build_report
+from tests.diagnostics.observe.trainings import STALL, Trainable, finding, issues_in, line_of, recorded_loop
 
 
 def work() -> None:
@@ -125,20 +126,10 @@ def test_plain_generator_in_the_loop_is_waiting_for_input():
 
 
 def test_regular_stall_is_named_with_its_period_and_line():
-    training = Trainable()
-
-    def loop():
-        for step, batch in enumerate(training.dataset(64)):
-            training.train_step(batch)
-            work()
-            if step % 8 == 7:
-                time.sleep(0.06)
-
-    with observe() as observation:
-        loop()
-    found = finding(observation.report, Issue.CYCLIC_STALL)
-    assert "every 8 steps" in found.what
-    assert found.location.line == line_of(loop, "time.sleep(0.06)")
+    recording = recorded_loop(0.064 if step % 8 == 7 else 0.004 for step in range(64))
+    found = finding(build_report(recording), Issue.CYCLIC_STALL)
+    assert "every 8 steps one step takes 60.0 ms longer (in Python" in found.what
+    assert found.location == STALL
 
 
 def test_short_python_is_seen_at_its_own_line_and_threads_take_turns_as_before_afterwards():
