@@ -7,6 +7,7 @@ update, or a mark set by the user. What lies between two epochs belongs to no st
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,8 +118,9 @@ def _fill(table: StepTable, recording: Recording) -> None:
     if recording.has_accelerator:
         index = table.window_of(np.array([span.start for span in recording.syncs]))
         _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
-    index = table.window_of(np.array([span[0] for span in recording.own_spans]))
-    _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
+    own = own_time(recording)
+    index = table.window_of(own[:, 0])
+    _add(table.own, index, np.maximum(np.minimum(own[:, 1], table.end[index]) - own[:, 0], 0.0))
     starts = np.array(recording.operation_starts)
     index = table.window_of(starts)
     _add(table.eager_ops, index, np.ones(len(index)))
@@ -138,6 +140,47 @@ def _add(target: np.ndarray, index: np.ndarray, amounts: np.ndarray) -> None:
 def _set(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     inside = (index >= 0) & (values >= 0) if len(values) else np.zeros(0, bool)
     target[index[inside]] = values[inside]
+
+
+def own_time(recording: Recording, with_samples: bool = True) -> np.ndarray:
+    """Spans (n, 2) without overlap in which the observation held up the training thread.
+
+    These are the hooks, and samples that were taken while the thread ran Python: only one thread at a time does. While it is in
+    a call of TensorFlow, a sample takes none of its time.
+    """
+    ends = np.array(recording.operation_ends)
+    operations = np.stack([np.array(recording.operation_starts), ends], axis=1)
+    samples = np.array(recording.sampler_spans).reshape(-1, 2)
+    samples = samples[~is_inside(watched_calls(recording) + recording.own_spans, samples[:, 0])]
+    samples = samples[~is_inside(operations, samples[:, 0])]
+    hooks = [
+        np.array(recording.own_spans).reshape(-1, 2),
+        np.stack([ends, ends + recording.operation_hook_seconds], axis=1),
+    ]
+    spans = np.concatenate([*hooks, samples] if with_samples else hooks)
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(np.concatenate([[-np.inf], spans[:, 1]]))[:-1]
+    starts = np.maximum(spans[:, 0], reached)
+    return np.stack([starts, np.maximum(spans[:, 1], starts)], axis=1)
+
+
+def watched_calls(recording: Recording) -> list[tuple[float, float]]:
+    """Calls of functions, and fetches of batches and values from a device: the training thread is in TensorFlow."""
+    spans = [(call.start, call.end) for call in recording.calls]
+    spans += [(fetch.start, fetch.end) for fetch in recording.fetches]
+    if recording.has_accelerator:
+        spans += [(span.start, span.end) for span in recording.syncs]
+    return spans
+
+
+def is_inside(spans: Sequence[tuple[float, float]] | np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Whether each moment lies in one of the spans."""
+    if not len(spans):
+        return np.zeros(len(times), bool)
+    ordered = np.array(spans)
+    ordered = ordered[np.argsort(ordered[:, 0], kind="stable")]
+    index = np.searchsorted(ordered[:, 0], times, side="right") - 1
+    return (index >= 0) & (times <= np.maximum.accumulate(ordered[:, 1])[np.maximum(index, 0)])
 
 
 def trace_seconds(recording: Recording) -> np.ndarray:
