@@ -226,14 +226,17 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     lines = facts.lines_in(chosen, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
     innermost = tuple(line for line, _ in facts.lines_in(chosen)[:1])
-    gain = float(steps.host[steady].sum())
+    gain, which = float(steps.host[steady].sum()), "a typical step"
     if facts.is_busy:  # other processes make every part longer: the fraction of the faster steps holds for all of them
-        gain = fraction * float(steps.seconds[steady].sum())
+        gain, which = (
+            fraction * float(steps.seconds[steady].sum()),
+            "the faster steps (other processes slow down the others)",
+        )
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(facts.fraction_of_training(gain))} of the time, and the device has "
         "nothing to do",
-        f"{duration(host)} of {duration(whole)} in a typical step; {percent(seen)} of it seen at this line",
+        f"{duration(host)} of {duration(whole)} in {which}; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
         gain,
