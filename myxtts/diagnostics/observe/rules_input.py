@@ -74,7 +74,8 @@ def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
     if ceiling.step_alone_seconds is None or ceiling.loader_alone_seconds is None:
         return
     waited = ceiling.measured_step_seconds - ceiling.step_alone_seconds
-    if waited < WAIT_FRACTION * ceiling.measured_step_seconds or ceiling.loader_alone_seconds < 0.5 * waited:
+    least = max(WAIT_FRACTION * ceiling.measured_step_seconds, LEAST_WAIT_SECONDS)
+    if waited < least or ceiling.loader_alone_seconds < 0.5 * waited:
         return
     gain = waited * len(facts.steps)
     yield facts.finding(
@@ -82,8 +83,8 @@ def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
         f"the step waits for its data for about {percent(facts.fraction_of_training(gain))} of the time",
         f"a step takes {duration(ceiling.measured_step_seconds)}, with data ready {duration(ceiling.step_alone_seconds)}; "
         f"the loader alone needs {duration(ceiling.loader_alone_seconds)} per batch",
-        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        _location_of_data(facts),
+        _faster_input(facts),
         gain,
     )
 
@@ -129,6 +130,19 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         )
         yield finding, "prefetch"
     yield from _stage_problems(facts, pipeline)
+
+
+def _location_of_data(facts: Facts) -> SourceLocation:
+    return facts.pipelines[0].location if facts.pipelines else facts.steps.location
+
+
+def _faster_input(facts: Facts) -> str:
+    """What fits the kind of data that the training is given."""
+    if facts.recording.py_dataset is not None:
+        return fixes.more_workers(facts.recording.py_dataset.class_name)
+    if facts.is_fed_by_keras:
+        return fixes.ARRAYS_TO_DATASET
+    return fixes.of_dataset(fixes.PREFETCH, _location_of_data(facts))
 
 
 def _waiting(facts: Facts) -> str:
@@ -276,8 +290,8 @@ def _input_bound(facts: Facts) -> Finding:
         Issue.INPUT_BOUND,
         f"the step waits for its data for {percent(facts.fraction_of_training(facts.wait_seconds))} of the time",
         evidence,
-        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        _location_of_data(facts),
+        _faster_input(facts),
         facts.wait_seconds,
         also=(slowest.stage.location,) if slowest is not None else (),
     )

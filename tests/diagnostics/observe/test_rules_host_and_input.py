@@ -5,12 +5,18 @@ import time
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from myxtts.diagnostics.observe import fixes, rules_input
 from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.ceiling import Ceiling
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
+from myxtts.diagnostics.observe.recording import FitStep, Recording
 from myxtts.diagnostics.observe.report import build_report
-from tests.diagnostics.observe.trainings import STALL, Trainable, finding, issues_in, line_of, recorded_loop
+from myxtts.diagnostics.observe.split_steps import cut_steps
+from tests.diagnostics.observe.trainings import STALL, STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
 
 def work() -> None:
@@ -183,3 +189,22 @@ def test_numpy_is_left_alone_where_numba_is_loaded(monkeypatch):
     with observe() as observation:
         assert np.mean is mean
     assert "NumPy's functions on tensors (Numba is loaded)" in observation._recording.failed_hooks
+
+
+@pytest.mark.parametrize(("step_seconds", "findings"), [(0.0005, 0), (0.005, 1)])
+def test_waiting_inside_keras_is_found_by_the_ceiling_where_counters_are_missing(step_seconds, findings):
+    recording = Recording(counters_missing="off", fit_locations=[STEP])
+    times = [(step * step_seconds, (step + 1) * step_seconds) for step in range(100)]
+    recording.fit_steps = [FitStep(begin, begin, end, end, 0, 0.0, 0.0, 0, False) for begin, end in times]
+    recording.ended_at = times[-1][1]
+    ceiling = Ceiling(step_seconds, 0.6 * step_seconds, "", 0.9 * step_seconds, "")
+    found = [one for one in build_report(recording, ceiling).findings if one.issue == Issue.INPUT_BOUND]
+    assert len(found) == findings
+
+
+def test_arrays_that_the_step_waits_for_are_not_told_to_prefetch():
+    class OfArrays(Facts):
+        is_fed_by_keras = True
+
+    facts = OfArrays(Recording(), cut_steps(recorded_loop([0.01] * 5)))
+    assert rules_input._faster_input(facts) == fixes.ARRAYS_TO_DATASET
