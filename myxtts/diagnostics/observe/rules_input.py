@@ -142,7 +142,12 @@ def _faster_input(facts: Facts) -> str:
         return fixes.more_workers(facts.recording.py_dataset.class_name)
     if facts.is_fed_by_keras:
         return fixes.ARRAYS_TO_DATASET
-    return fixes.of_dataset(fixes.PREFETCH, _location_of_data(facts))
+    if not facts.pipelines or not facts.pipelines[0].is_prefetching:
+        return fixes.of_dataset(fixes.PREFETCH, _location_of_data(facts))
+    slowest = facts.pipelines[0].slowest
+    if slowest is not None and slowest.stage.python:
+        return _python_fix(slowest.stage, slowest.stage.python[0])
+    return fixes.of_dataset(fixes.PREPARE_ONCE, _location_of_data(facts))
 
 
 def _waiting(facts: Facts) -> str:

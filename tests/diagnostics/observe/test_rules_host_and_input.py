@@ -2,6 +2,7 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
-from myxtts.diagnostics.observe.recording import FitStep, Recording
+from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, Recording
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.split_steps import cut_steps
 from tests.diagnostics.observe.trainings import STALL, STEP, Trainable, finding, issues_in, line_of, recorded_loop
@@ -202,9 +203,19 @@ def test_waiting_inside_keras_is_found_by_the_ceiling_where_counters_are_missing
     assert len(found) == findings
 
 
-def test_arrays_that_the_step_waits_for_are_not_told_to_prefetch():
-    class OfArrays(Facts):
-        is_fed_by_keras = True
+class PlainFacts(Facts):
+    """Facts whose pipelines and data a test sets."""
 
-    facts = OfArrays(Recording(), cut_steps(recorded_loop([0.01] * 5)))
+    pipelines = ()
+    is_fed_by_keras = False
+
+
+@pytest.mark.parametrize("is_prefetching", [True, False])
+def test_fix_of_waiting_fits_the_pipeline(is_prefetching):
+    facts = PlainFacts(Recording(), cut_steps(recorded_loop([0.01] * 5)))
+    facts.pipelines = [SimpleNamespace(is_prefetching=is_prefetching, slowest=None, location=STEP)]
+    assert ("prefetch" in rules_input._faster_input(facts)) != is_prefetching
+    facts.is_fed_by_keras = True
     assert rules_input._faster_input(facts) == fixes.ARRAYS_TO_DATASET
+    facts.recording.py_dataset = PyDatasetRecord("Clips", STEP, 1)
+    assert rules_input._faster_input(facts).startswith("Clips(workers=")
