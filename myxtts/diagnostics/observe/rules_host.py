@@ -227,11 +227,9 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     location, seen = lines[0] if lines else (steps.location, 0.0)
     innermost = tuple(line for line, _ in facts.lines_in(chosen)[:1])
     gain, which = float(steps.host[steady].sum()), "a typical step"
-    if facts.is_busy:  # other processes make every part longer: the fraction of the faster steps holds for all of them
-        gain, which = (
-            fraction * float(steps.seconds[steady].sum()),
-            "the faster steps (other processes slow down the others)",
-        )
+    if facts.is_busy:  # other processes make every part longer, and not all alike
+        gain = min(gain, fraction * float(steps.seconds[steady].sum()))
+        which = "the faster steps (other processes slow down the others)"
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(facts.fraction_of_training(gain))} of the time, and the device has "

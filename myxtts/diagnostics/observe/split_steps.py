@@ -298,6 +298,8 @@ def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple
 
 
 SLOWER_THAN_MEDIAN = 1.6
+STEPS_AROUND = 31
+"""Steps that one is compared with."""
 FEWEST_STALLS = 4
 REGULAR_FRACTION = 0.7
 """Of the long steps, this fraction must have the same phase."""
@@ -324,16 +326,16 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     """Regular stalls among step times, or None. A single long step, or noise without a period, is none."""
     if len(seconds) < 2 * FEWEST_STALLS:
         return None
-    median = float(np.median(seconds))
-    spread = MAD_TO_STD * float(np.median(np.abs(seconds - median)))
-    limit = max(SLOWER_THAN_MEDIAN * median, median + 6 * spread)
-    long = np.flatnonzero(seconds > limit)
+    usual = local_medians(seconds)
+    ratios = seconds / np.maximum(usual, 1e-9)
+    spread = MAD_TO_STD * float(np.median(np.abs(ratios - 1)))
+    long = np.flatnonzero(ratios > max(SLOWER_THAN_MEDIAN, 1 + 6 * spread))
     if len(long) > len(seconds) // 2:
         return None
     for candidates in _by_size(long, seconds):
         period = _period(candidates, len(seconds))
         if period is not None:
-            excess = seconds[candidates] - median
+            excess = (seconds - usual)[candidates]
             return Stalls(
                 steps=tuple(candidates.tolist()),
                 period=period,
@@ -341,6 +343,15 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
                 fraction=float(excess.sum() / seconds.sum()),
             )
     return None
+
+
+def local_medians(seconds: np.ndarray) -> np.ndarray:
+    """For each step the median of those around it: other processes may slow down a part of the run, by any factor."""
+    if len(seconds) <= STEPS_AROUND:
+        return np.full(len(seconds), float(np.median(seconds)))
+    middles = np.median(np.lib.stride_tricks.sliding_window_view(seconds, STEPS_AROUND), axis=1)
+    before = STEPS_AROUND // 2
+    return np.pad(middles, (before, len(seconds) - len(middles) - before), mode="edge")
 
 
 def _by_size(long: np.ndarray, seconds: np.ndarray) -> list[np.ndarray]:

@@ -125,6 +125,15 @@ def test_verdict_and_finding_state_the_same_fraction(issue, parts, others):
     assert f"{fraction} of the time" in found.what
 
 
+def test_python_between_the_steps_gains_no_more_than_the_account_has():
+    seconds = [0.001] * 20 + [0.004] * 40
+    report = build_report(recorded_loop(seconds, device=0.002, others=0.9))
+    found = finding(report, Issue.DEVICE_IDLE)
+    assert found.gain_seconds <= report.account.seconds(Part.PYTHON)
+    faster = build_report(recorded_loop([0.001] * 60, device=0.002, others=0.9))
+    assert found.gain_fraction >= finding(faster, Issue.DEVICE_IDLE).gain_fraction
+
+
 def test_failed_hook_does_not_break_the_observation():
     from myxtts.diagnostics.observe.hooks import PatchSet
 

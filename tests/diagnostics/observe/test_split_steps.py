@@ -49,6 +49,20 @@ def test_a_missed_stall_does_not_hide_the_period():
     assert find_cyclic_stalls(seconds).period == 10
 
 
+@pytest.mark.parametrize("slow", [slice(0, 40), slice(60, 100), slice(90, 128)])
+def test_stalls_are_found_while_other_processes_slow_down_a_part_of_the_run(slow):
+    seconds = noisy(128)
+    seconds[15::16] += 0.06
+    seconds[slow] *= 8
+    assert find_cyclic_stalls(seconds).period == 16
+
+
+def test_part_of_the_run_that_is_slow_as_a_whole_is_none():
+    seconds = noisy(128)
+    seconds[40:80] *= 8
+    assert find_cyclic_stalls(seconds) is None
+
+
 def test_too_few_steps_are_none():
     assert find_cyclic_stalls(np.array([0.1, 0.2, 0.1])) is None
 
