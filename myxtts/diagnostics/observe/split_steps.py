@@ -278,7 +278,7 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
     """A step lasts from the end of the one before to its own end; in a new epoch, from the creation of its iterator."""
     iterators = np.array([iterator.created_at for iterator in recording.iterators])
     newest = np.searchsorted(iterators, [start for start, _ in spans], side="right") - 1
-    begins_epoch = np.diff(newest, prepend=-2) > 0
+    begins_epoch = (np.diff(newest, prepend=-2) > 0) & ~_continues(spans, recording)
     if begins_epoch.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
         begins_epoch[:] = False
     windows, previous = [], None
@@ -289,6 +289,18 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
         windows.append((min(begin, start), end, is_first))
         previous = end
     return windows
+
+
+def _continues(spans: list[tuple[float, float]], recording: Recording) -> np.ndarray:
+    """Whether each step took its batch from the iterator of the step before: a newer one is that of a validation."""
+    fetches = [fetch for fetch in recording.fetches if fetch.signature >= 0]
+    if not fetches:
+        return np.zeros(len(spans), bool)
+    times, iterators = np.array([fetch.start for fetch in fetches]), np.array([fetch.iterator for fetch in fetches])
+    starts, ends = np.array(spans).T
+    last = np.searchsorted(times, starts, side="right") - 1
+    is_same = (np.diff(iterators[np.maximum(last, 0)], prepend=-2) == 0) & (last >= 0)
+    return is_same & (times[np.maximum(last, 0)] >= np.concatenate([[np.inf], ends[:-1]]))
 
 
 def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:

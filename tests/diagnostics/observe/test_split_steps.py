@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from myxtts.diagnostics.observe.facts import Facts
-from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.recording import Fetch, IteratorRecord, Recording
 from myxtts.diagnostics.observe.rules_host import find_stalls
 from myxtts.diagnostics.observe.split_steps import cut_steps, find_cyclic_stalls
+from tests.diagnostics.observe.trainings import STEP, recorded_loop
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:
@@ -95,6 +96,19 @@ def test_long_runs_are_judged_in_little_memory_and_time(steps):
     tracemalloc.stop()
     assert stalls.period == 5
     assert peak < 50e6
+
+
+def test_iterator_of_a_validation_begins_no_epoch_and_one_of_the_training_does():
+    recording = recorded_loop([0.01] * 40, wait=0.001)
+    between = [call.end + 0.001 for call in recording.calls[9::10]]
+    recording.iterators += [IteratorRecord(1 + index, -1, at, STEP) for index, at in enumerate(between)]
+    recording.fetches += [Fetch(at, at + 0.001, 1 + index, 0, True) for index, at in enumerate(between)]
+    recording.fetches.sort()
+    assert np.flatnonzero(cut_steps(recording).is_epoch_start).tolist() == [0]
+    later = [fetch for fetch in recording.fetches if fetch.iterator == 0][20:]
+    for fetch in later:  # from here on the batches are those of the second new iterator
+        recording.fetches[recording.fetches.index(fetch)] = fetch._replace(iterator=2)
+    assert np.flatnonzero(cut_steps(recording).is_epoch_start).tolist() == [0, 20]
 
 
 @pytest.mark.parametrize(("is_fed_by_keras", "findings"), [(True, 0), (False, 1)])
