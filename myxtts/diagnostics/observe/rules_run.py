@@ -129,7 +129,12 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
 
 def _iterators_of_one_batch(facts: Facts) -> Iterator[Finding]:
     """`next(iter(dataset))` in every step: the pipeline starts again for each batch."""
-    short = Counter(one.location for one in facts.recording.iterators if one.elements == 1 and one.location != UNKNOWN)
+    last = float(facts.steps.end[-1])  # what a script predicts afterwards is not its training
+    short = Counter(
+        one.location
+        for one in facts.recording.iterators
+        if one.elements == 1 and one.location != UNKNOWN and one.created_at < last
+    )
     location, count = short.most_common(1)[0] if short else (UNKNOWN, 0)
     seconds = facts.account.seconds(Part.EPOCH_STARTS)
     if count < 0.5 * len(facts.steps) or facts.has_tiny_epochs or seconds < LARGE_FRACTION * facts.total_seconds:
