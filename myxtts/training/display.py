@@ -55,7 +55,7 @@ def account_rows(account: dict[str, float]) -> dict[str, str]:
     whole = max(sum(account.values()), 1e-9)
     rows = {title: account[part] for part, title in PARTS.items() if account.get(part, 0.0) > 0}
     return {title: f"{seconds:,.1f} s  {seconds / whole:.1%}" for title, seconds in rows.items()} | {
-        "whole run": f"{whole:,.1f} s"
+        "whole run": f"{whole:,.1f} s  100.0%"
     }
 
 
@@ -113,7 +113,7 @@ class RunSummary:
             "Best validation loss": "–" if self.best_validation is None else f"{self.best_validation:.4f}",
             "Useful frames/s": f"{self.useful_frames_per_second:,.0f}",
             "Padding": f"{self.padding_fraction:.1%} of the frames",
-            "Waiting for data": f"{self.steps.wait_fraction:.2%} of the time",
+            "Waiting for data": f"{self.steps.wait_fraction:.2%} of the time of the steps",
             "Skipped steps": f"{self.skipped_steps:,}"
             + (f", and {self.scaled_down_steps:,} that lowered the loss scale" if self.scaled_down_steps else ""),
             "Step time": f"{self.steps.mean_seconds:.3f} s ± {self.steps.std_seconds:.3f} s "

@@ -266,7 +266,11 @@ def test_train_shows_runs_of_a_terminal_and_starts_and_stops_its_own(open_page, 
     page = open_page("train")
     page.click("text=checkpointsmain")
     page.wait_for_selector(".verdict.good")
-    assert page.locator(".account tr").all_inner_texts() == ["steps: device\t3 min\t95.2%", "checkpoints\t8.4 s\t4.8%"]
+    assert page.locator(".account tr").all_inner_texts() == [
+        "steps: device\t3 min\t95.2%",
+        "checkpoints\t8.4 s\t4.8%",
+        "whole run\t3 min\t100%",
+    ]
     page.wait_for_selector(".chart polyline")
     assert not page.locator("#train-detail button").get_by_text("Stop").is_visible()  # the run has finished
     assert page.locator(".sample audio").count() == 2  # the newest step, and an older one to compare with

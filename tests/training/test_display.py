@@ -121,7 +121,7 @@ def test_the_table_at_the_end_says_why_the_run_stopped_and_what_was_measured():
         "Best validation loss": "–",
         "Useful frames/s": "7,979",
         "Padding": "4.0% of the frames",
-        "Waiting for data": "33.33% of the time",
+        "Waiting for data": "33.33% of the time of the steps",
         "Skipped steps": "1",
         "Traces": "3, after the warm-up 0",
         "XLA compilations after the warm-up": "not countable here",
@@ -166,5 +166,5 @@ def test_the_account_has_a_row_for_each_part_and_the_whole_run():
         "steps: device": "80.0 s  80.0%",
         "validation": "9.0 s  9.0%",
         "everything else": "1.0 s  1.0%",
-        "whole run": "100.0 s",
+        "whole run": "100.0 s  100.0%",
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from myxtts.diagnostics.observe.recording import LineSample, Recording, prompt_samples
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, loops_of
-from myxtts.diagnostics.observe.split_steps import StepTable, first_traces, trace_seconds
+from myxtts.diagnostics.observe.split_steps import StepTable, first_traces, own_time, trace_seconds
 
 
 class Part(StrEnum):
@@ -158,7 +158,7 @@ def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, n
     epoch_starts = _spans(recording.epoch_starts)
     operations = np.stack([np.array(recording.operation_starts), np.array(recording.operation_ends)], axis=1)
     return [
-        (Part.DIAGNOSIS, np.array(recording.own_spans).reshape(-1, 2)),
+        (Part.DIAGNOSIS, own_time(recording)),
         (Part.CHECKPOINTS, _spans(recording.checkpoints)),
         (Part.PREPARATION, evaluated[~in_training & (evaluated[:, 1] <= after_first)]),
         (Part.AFTER, evaluated[~in_training & (evaluated[:, 1] > after_first)]),
@@ -227,6 +227,11 @@ def _divide(begin: float, end: float, layers: list[np.ndarray]) -> tuple[np.ndar
     return edges, owners
 
 
+def _interval_of(edges: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The interval that each sample belongs to: the one that ends where the time of the sample itself begins."""
+    return np.clip(np.searchsorted(edges, times, side="left") - 1, 0, len(edges) - 2)
+
+
 def _divide_python(
     recording: Recording,
     steps: StepTable | None,
@@ -240,7 +245,7 @@ def _divide_python(
     first, last = (float(steps.start[0]), float(steps.end[-1])) if steps is not None else (np.inf, np.inf)
     phases = np.where(middles < first, 0, np.where(middles > last, 2, 1))
     times = np.array([sample.time for sample in recording.line_samples])
-    interval = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(owners) - 1)
+    interval = _interval_of(edges, times)
     loops = {iterator.location for iterator in recording.iterators} - set(recording.fit_locations)
     unaccounted = 0.0
     for phase, rest in enumerate((Part.PREPARATION, Part.BETWEEN, Part.AFTER)):
@@ -298,7 +303,7 @@ def _locate_steps(
     """The lines that the samples saw in the parts that events claim."""
     wanted = {index: part for index, (part, _) in enumerate(layers) if part in (Part.PYTHON, Part.CALLBACKS)}
     times = np.array([sample.time for sample in recording.line_samples])
-    interval = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(owners) - 1)
+    interval = _interval_of(edges, times)
     seen: dict[Part, list[LineSample]] = defaultdict(list)
     for sample, owner in zip(recording.line_samples, owners[interval].tolist() if len(times) else [], strict=True):
         if owner in wanted and recording.lines[sample.line] != UNKNOWN:

@@ -138,6 +138,8 @@ def comparison_to_html(comparison: Comparison) -> str:
         f"<td class='n'>{duration(part.after)}</td></tr>"
         for part in comparison.parts
     )
+    whole = [duration(report["run_seconds"]) for report in (comparison.before, comparison.after)]
+    rows += f"<tr><th>whole run</th><th class='n'>{whole[0]}</th><th class='n'>{whole[1]}</th></tr>"
     found = "".join(
         f"<h2>{escape(name)}</h2><ul>"
         + "".join(

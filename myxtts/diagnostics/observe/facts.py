@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
 from myxtts.diagnostics.observe.recording import LineSample, Recording, prompt_samples
 from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
-from myxtts.diagnostics.observe.split_steps import StepTable
+from myxtts.diagnostics.observe.split_steps import StepTable, is_inside, watched_calls
 from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 
 CALLS_OF_A_REUSED_TRACE = 25
@@ -51,6 +51,15 @@ class Facts:
     def total_seconds(self) -> float:
         """Time of the training: its steps, cold ones included, and everything else that a longer training repeats."""
         return max(float(self.steps.seconds.sum()), self.account.training_seconds, 1e-9)
+
+    @cached_property
+    def training_seconds(self) -> float:
+        """Everything that a longer training repeats: what the first steps trace and compile is paid once."""
+        return max(self.account.training_seconds or self.total_seconds, 1e-9)
+
+    def fraction_of_training(self, seconds: float) -> float:
+        """The one meaning of "of the time" in verdicts and findings, so that they agree."""
+        return min(seconds / self.training_seconds, 1.0)
 
     @cached_property
     def middle_step(self) -> int:
@@ -118,14 +127,15 @@ class Facts:
 
     @cached_property
     def processor_seconds(self) -> tuple[float, float]:
-        """Processor time of the Python in the pipeline, and of everything else in the process, from the first steady step on."""
+        """Processor time of the Python in the pipeline, and of everything else in the script, from the first steady step on."""
         first, last = float(self.steps.start[self.steady][0]), float(self.steps.end[self.steady][-1])
         inside = sum(call.processor_seconds for call in self.recording.pipeline_python if first <= call.start <= last)
         samples = np.array(self.recording.processor_samples).reshape(-1, 2)
         if len(samples) < 2:
             return inside, float("inf")
         begin, end = np.interp([first, last], samples[:, 0], samples[:, 1])
-        return inside, max(float(end - begin) - inside, 0.0)
+        own = sum(after - before for before, after in self.recording.sampler_spans if first <= before <= last)
+        return inside, max(float(end - begin) - inside - own, 0.0)
 
     @cached_property
     def outpaced_fraction(self) -> float:
@@ -191,9 +201,8 @@ class Facts:
     ) -> Finding:
         """A finding with its fraction of everything that a longer training repeats."""
         others = tuple(dict.fromkeys(other for other in also if other != location and other.line > 0))
-        repeated = self.account.training_seconds or self.total_seconds  # what the first steps compile is paid once
-        fraction = min(gain / max(repeated, 1e-9), 1.0)
         every = tuple(dict.fromkeys((location, *locations)))
+        fraction = self.fraction_of_training(gain)
         return Finding(issue, what, evidence, location, fix, gain, fraction, every, others, effect)
 
     def lines_in(
@@ -237,13 +246,4 @@ class Facts:
 
     def _is_inside_calls(self, times: np.ndarray) -> np.ndarray:
         """Whether a watched call (a function, a fetch of a batch or value), or this diagnosis, was at work at each moment."""
-        spans = [(call.start, call.end) for call in self.recording.calls] + self.recording.own_spans
-        spans += [(fetch.start, fetch.end) for fetch in self.recording.fetches]
-        if self.recording.has_accelerator:
-            spans += [(span.start, span.end) for span in self.recording.syncs]
-        if not spans:
-            return np.zeros(len(times), bool)
-        spans.sort()
-        starts, ends = np.array([start for start, _ in spans]), np.array([end for _, end in spans])
-        index = np.searchsorted(starts, times, side="right") - 1
-        return (index >= 0) & (times <= np.maximum.accumulate(ends)[np.maximum(index, 0)])
+        return is_inside(watched_calls(self.recording) + self.recording.own_spans, times)

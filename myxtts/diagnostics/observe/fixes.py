@@ -42,6 +42,10 @@ OPERATIONS_ONCE = (
     "session.graph.finalize()  # from here on a new operation is an error\n"
     "session.run(update, feed_dict={{value: new_value}})  # in every step"
 )
+ARRAYS_TO_DATASET = (
+    "dataset = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(batch_size).prefetch(tf.data.AUTOTUNE)\n"
+    "model.fit(dataset)  # the arrays as tensors, instead of one slice after the other from Python"
+)
 GENERATOR_TO_DATASET = (
     "dataset = tf.data.Dataset.from_tensor_slices(items)\n"
     "dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)"

@@ -75,6 +75,7 @@ class FitHooks:
                 self.recording.add(self.recording.epoch_starts, event)
                 self._epoch_began = None
             result = original(callbacks, *args, **kwargs)
+            end = clock()
             self._counts = (
                 watcher.count_compilations(),
                 watcher.count_compile_time(),
@@ -82,6 +83,7 @@ class FitHooks:
                 watcher.count_bytes(),
             )
             self._call_start = clock()
+            watcher.own_spans.append((end, self._call_start))
             return result
 
         return watched
@@ -99,6 +101,7 @@ class FitHooks:
                 min((watcher.count_wait_time() - waited) / 1e6, call_end - self._call_start),
                 watcher.count_bytes() - fetched,
             )
+            watcher.own_spans.append((call_end, clock()))
             result = original(callbacks, *args, **kwargs)
             end = clock()
             is_first = self._previous_end is None

@@ -87,9 +87,9 @@ def install(watcher: Any, patches: Any) -> None:
 def note_fetch(watcher: Any, start: float, end: float, label: str, frame: Any) -> None:
     """A value was fetched. What Keras fetches for itself in `fit` is not the user's code; `get_weights()` is."""
     location = location_of(frame)
-    if is_called_by_framework(frame):
-        is_asked_for = label in _WHOLE_VALUES and is_called_by_keras(frame) and location not in watcher.keras_calls
-        if not is_asked_for:
-            return
-    watcher.recording.add(watcher.recording.syncs, TimedEvent(start, end, location, label))
+    is_asked_for = not is_called_by_framework(frame) or (
+        label in _WHOLE_VALUES and is_called_by_keras(frame) and location not in watcher.keras_calls
+    )
+    if is_asked_for:
+        watcher.recording.add(watcher.recording.syncs, TimedEvent(start, end, location, label))
     watcher.own_spans.append((end, clock()))

@@ -30,7 +30,7 @@ h1,p,code{overflow-wrap:anywhere}h1{font-size:1.3rem}h2{font-size:1.05rem;margin
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}td.n,th.n{text-align:right}
 .bar{display:flex;height:2.6rem;border-radius:.4rem;overflow:hidden;margin:1rem 0 .4rem}
-.bar i{flex-basis:0;min-width:0;color:#fff;font:600 .8rem/2.6rem system-ui,sans-serif;text-align:center;overflow:hidden}
+.bar i{flex-basis:0;min-width:0;font:600 .8rem/2.6rem system-ui,sans-serif;text-align:center;overflow:hidden}
 td.n,th.n{white-space:nowrap}
 .axis{display:flex;justify-content:space-between;gap:.5rem;font-size:.8rem;margin:0;color:#555}
 .stage{height:.7rem;background:#d9822b;min-width:1px;border-radius:.2rem;margin:.1rem 0 .6rem}
@@ -42,10 +42,10 @@ svg{display:block;width:100%;height:11rem;background:#fafafa}
 .key b{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:.15em}
 @media(max-width:32rem){.account,.account tbody{display:block}.account tr{display:grid;grid-template-columns:1fr 5rem 4.5rem}
 .account td,.account th{border:0}.account tr{border-bottom:1px solid #8884}.account td:last-child{grid-column:1/-1;padding-top:0}
-.account td:empty,.account th:empty{display:none}}
+.account td:empty,.account th:empty{display:none}pre{white-space:pre-wrap;overflow-wrap:anywhere}}
 @media(prefers-color-scheme:dark){body{background:#161616;color:#e6e6e6}svg{background:#1e1e1e}
 .axis{color:#aaa}code,pre{background:#262626}td,th{border-color:#333}}
-@media print{body{max-width:none;margin:0}.finding,svg,table{break-inside:avoid}
+@media print{body{max-width:none;margin:0}.finding,svg,table{break-inside:avoid}pre{white-space:pre-wrap;overflow-wrap:anywhere}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 """
 
@@ -88,7 +88,8 @@ def account_bar(report: dict[str, Any], longest_seconds: float | None = None) ->
         color = _PART_COLORS[line["part"]]
         tip = f"{line['title']}: {line['seconds']:.2f} s, {100 * line['share']:.1f} %"
         text = f"{100 * line['share']:.0f} %" if line["share"] >= 0.06 else ""
-        pieces.append(f'<i style="flex-grow:{line["share"]:.5f};background:{color}" title="{escape(tip)}">{text}</i>')
+        style = f"flex-grow:{line['share']:.5f};background:{color};color:{_text_on(color)}"
+        pieces.append(f'<i style="{style}" title="{escape(tip)}">{text}</i>')
         key.append(
             f'<span><b style="background:{color}"></b>{escape(line["title"])} {100 * line["share"]:.1f} %</span>'
         )
@@ -96,6 +97,14 @@ def account_bar(report: dict[str, Any], longest_seconds: float | None = None) ->
         f'<div class="bar" role="img" aria-label="the whole run by part" style="width:{width:.1f}%">{"".join(pieces)}</div>'
         f'<p class="key">{"".join(key)}</p>'
     )
+
+
+def _text_on(color: str) -> str:
+    """Black or white, whichever has more contrast (WCAG 2's relative luminance; both have the same at 0.179)."""
+    parts = [int(color[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return "#000" if luminance > 0.179 else "#fff"
 
 
 def _step_summary(split: dict[str, Any] | None) -> str:

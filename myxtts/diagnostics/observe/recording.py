@@ -265,7 +265,11 @@ class Recording:
     has_accelerator: bool = False
     """Without one, fetching a value waits for nothing: its time is the host's copying."""
     own_spans: list[tuple[float, float]] = field(default_factory=list)
-    """Time that the observation itself took."""
+    """Time that the hooks took, in the training thread."""
+    sampler_spans: list[tuple[float, float]] = field(default_factory=list)
+    """Start of each sample, and its start plus the processor time that it took: meanwhile no other thread runs Python."""
+    operation_hook_seconds: float = 0.0
+    """What the hook into single operations costs each of them, measured on this machine."""
     failed_hooks: list[str] = field(default_factory=list)
     """Hooks that this version of TensorFlow or Keras has no place for, one sentence each."""
     failed_rules: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ from myxtts.diagnostics.observe.rules_run import (
 )
 from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
-from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
+from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps, own_time
 from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 from myxtts.diagnostics.observe.verdict import decide_verdict, why_no_steps
 from myxtts.runtime.timers import robust_spread
@@ -114,6 +114,17 @@ class StageLine:
 
 
 @dataclass(frozen=True)
+class OwnCost:
+    """What the observation took. No other time of the report contains the first two; they are a line of the account."""
+
+    hooks_seconds: float
+    samples_seconds: float
+    """Of the samples that were taken while the training thread ran Python."""
+    sampler_processor_seconds: float
+    """Of all samples: a core that has nothing else to do takes those next to the training."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that a diagnosis found."""
 
@@ -132,6 +143,7 @@ class Report:
     batch_signatures: int = 0
     ceiling: Ceiling | None = None
     load: MachineLoad | None = None
+    own_cost: OwnCost | None = None
     notes: tuple[str, ...] = ()
     timeline: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each step by part, thinned to at most 2,000 steps, for the page."""
@@ -172,6 +184,7 @@ class Report:
             "batch_signatures": self.batch_signatures,
             "ceiling": asdict(self.ceiling) if self.ceiling is not None else None,
             "load": asdict(self.load) if self.load is not None else None,
+            "own_cost": asdict(self.own_cost) if self.own_cost is not None else None,
             "notes": list(self.notes),
             "timeline": self.timeline,
             "machine": self.machine,
@@ -196,6 +209,7 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
             notes=_notes(recording, None),
         )
     facts = Facts(recording, steps, account, ceiling)
+    own_cost = measure_own_cost(recording)
     findings, failures = collect_findings(facts)
     findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
     major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN or finding.effect]
@@ -213,7 +227,8 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
         batch_signatures=len(set(steps.batch[steps.batch >= 0].tolist())),
         ceiling=ceiling,
         load=recording.machine_load,
-        notes=(*_notes(recording, facts), *failures),
+        own_cost=own_cost,
+        notes=(*_notes(recording, facts), *_own_cost_note(own_cost), *failures),
         timeline=_timeline(steps),
         machine=_machine(recording),
     )
@@ -236,6 +251,23 @@ def without_repeats(findings: list[Finding]) -> list[Finding]:
     named = {finding.location for finding in findings if finding.issue in _NAMED_CAUSES}
     return [
         one for one in findings if one.issue not in (Issue.DEVICE_IDLE, Issue.CYCLIC_STALL) or one.location not in named
+    ]
+
+
+def measure_own_cost(recording: Recording) -> OwnCost:
+    """What hooks and samples took of the training thread, and the sampler's thread of the processors."""
+    hooks, both = (float(np.diff(own_time(recording, with_samples)).sum()) for with_samples in (False, True))
+    return OwnCost(hooks, both - hooks, sum(end - start for start, end in recording.sampler_spans))
+
+
+def _own_cost_note(cost: OwnCost) -> list[str]:
+    taken = cost.hooks_seconds + cost.samples_seconds
+    if taken <= 0:
+        return []
+    return [
+        f"This diagnosis took {duration(taken)} of the training thread (hooks {duration(cost.hooks_seconds)}, samples "
+        f"{duration(cost.samples_seconds)}), which is in no other time above; its own thread used "
+        f"{duration(cost.sampler_processor_seconds)} of processor time."
     ]
 
 

@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import FEWEST_PROMPT_SAMPLES, TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
-from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
+from myxtts.diagnostics.observe.split_steps import find_cyclic_stalls
 
 # Fractions without another reason were chosen so that the scripts of tests/diagnostics/cases are judged right.
 SYNC_FRACTION_OF_STEPS = 0.5
@@ -145,21 +145,17 @@ def find_stalls(facts: Facts) -> Iterator[Finding]:
     if (part == "host" and _is_evaluation(facts, long)) or (part == "device" and _is_training(facts, long)):
         return
     what = {"wait": "waiting for data", "device": "inside the step", "host": "in Python"}[part]
+    gain = stalls.excess_seconds * len(stalls.steps)
     yield facts.finding(
         Issue.CYCLIC_STALL,
         f"every {stalls.period} steps one step takes {duration(stalls.excess_seconds)} longer ({what}{cause})",
-        _stall_evidence(stalls, float(np.median(plain)), fraction, what),
+        f"{len(stalls.steps)} stalls, period {stalls.period} steps, +{duration(stalls.excess_seconds)} on a median of "
+        f"{duration(float(np.median(plain)))}, {percent(facts.fraction_of_training(gain))} of the time; {percent(fraction)} of "
+        f"it {what}",
         location,
         fixes.PREFETCH_DEEPER if part == "wait" else fixes.less_often(location),
-        stalls.excess_seconds * len(stalls.steps),
+        gain,
         also=also,
-    )
-
-
-def _stall_evidence(stalls: Stalls, median: float, fraction: float, what: str) -> str:
-    return (
-        f"{len(stalls.steps)} stalls, period {stalls.period} steps, +{duration(stalls.excess_seconds)} on a median of "
-        f"{duration(median)}, {percent(stalls.fraction)} of the time; {percent(fraction)} of it {what}"
     )
 
 
@@ -236,13 +232,18 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     lines = facts.lines_in(chosen, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
     innermost = tuple(line for line, _ in facts.lines_in(chosen)[:1])
+    gain, which = float(steps.host[steady].sum()), "a typical step"
+    if facts.is_busy:  # other processes make every part longer, and not all alike
+        gain = min(gain, fraction * float(steps.seconds[steady].sum()))
+        which = "the faster steps (other processes slow down the others)"
     yield facts.finding(
         Issue.DEVICE_IDLE,
-        f"Python is busy between the steps for {percent(fraction)} of the time, and the device has nothing to do",
-        f"{duration(host)} of {duration(whole)} in each step; {percent(seen)} of it seen at this line",
+        f"Python is busy between the steps for {percent(facts.fraction_of_training(gain))} of the time, and the device has "
+        "nothing to do",
+        f"{duration(host)} of {duration(whole)} in {which}; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
-        host * int(steady.sum()) if facts.is_busy else float(steps.host[steady].sum()),
+        gain,
         also=(*(line for line, _ in lines[1:3]), steps.location),
         locations=innermost,
     )

@@ -74,16 +74,18 @@ def find_hidden_waiting(facts: Facts) -> Iterator[Finding]:
     if ceiling.step_alone_seconds is None or ceiling.loader_alone_seconds is None:
         return
     waited = ceiling.measured_step_seconds - ceiling.step_alone_seconds
-    if waited < WAIT_FRACTION * ceiling.measured_step_seconds or ceiling.loader_alone_seconds < 0.5 * waited:
+    least = max(WAIT_FRACTION * ceiling.measured_step_seconds, LEAST_WAIT_SECONDS)
+    if waited < least or ceiling.loader_alone_seconds < 0.5 * waited:
         return
+    gain = waited * len(facts.steps)
     yield facts.finding(
         Issue.INPUT_BOUND,
-        f"the step waits for its data for about {percent(waited / ceiling.measured_step_seconds)} of the time",
+        f"the step waits for its data for about {percent(facts.fraction_of_training(gain))} of the time",
         f"a step takes {duration(ceiling.measured_step_seconds)}, with data ready {duration(ceiling.step_alone_seconds)}; "
         f"the loader alone needs {duration(ceiling.loader_alone_seconds)} per batch",
-        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
-        waited * len(facts.steps),
+        _location_of_data(facts),
+        _faster_input(facts),
+        gain,
     )
 
 
@@ -97,9 +99,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
                 yield _slow_py_dataset(facts, pipeline, py_dataset, seconds), stage.label
             elif is_waiting or is_costly:
                 issue, what = _PYTHON[kind]
-                evidence = (
-                    f"{stage.label} in the graph of the dataset; {percent(facts.wait_fraction)} of the time waiting"
-                )
+                evidence = f"{stage.label} in the graph of the dataset; {_waiting(facts)}"
                 if facts.recording.pipeline_python:
                     each = facts.processor_seconds[0] / max(int(facts.steady.sum()), 1)
                     evidence += f"; its Python takes {duration(each)} of processor time for each step"
@@ -132,12 +132,34 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
     yield from _stage_problems(facts, pipeline)
 
 
+def _location_of_data(facts: Facts) -> SourceLocation:
+    return facts.pipelines[0].location if facts.pipelines else facts.steps.location
+
+
+def _faster_input(facts: Facts) -> str:
+    """What fits the kind of data that the training is given."""
+    if facts.recording.py_dataset is not None:
+        return fixes.more_workers(facts.recording.py_dataset.class_name)
+    if facts.is_fed_by_keras:
+        return fixes.ARRAYS_TO_DATASET
+    if not facts.pipelines or not facts.pipelines[0].is_prefetching:
+        return fixes.of_dataset(fixes.PREFETCH, _location_of_data(facts))
+    slowest = facts.pipelines[0].slowest
+    if slowest is not None and slowest.stage.python:
+        return _python_fix(slowest.stage, slowest.stage.python[0])
+    return fixes.of_dataset(fixes.PREPARE_ONCE, _location_of_data(facts))
+
+
+def _waiting(facts: Facts) -> str:
+    return f"{percent(facts.fraction_of_training(facts.wait_seconds))} of the time waiting"
+
+
 def _slow_py_dataset(facts: Facts, pipeline: PipelineFacts, data: PyDatasetRecord, seconds: float) -> Finding:
     workers = f"{data.workers} worker{'s' if data.workers != 1 else ''}"
     return facts.finding(
         Issue.FROM_GENERATOR,
         f"{data.class_name}.__getitem__ makes each batch in Python, with {workers}",
-        f"{percent(facts.wait_fraction)} of the time waiting; {duration(facts.wait_per_step)} in each step",
+        f"{_waiting(facts)}; {duration(facts.wait_per_step)} in each step",
         data.location,
         fixes.more_workers(data.class_name),
         facts.wait_seconds,
@@ -253,7 +275,8 @@ def _waiting_for_a_generator(facts: Facts) -> Iterator[Finding]:
     busiest = facts.recording.lines[max(set(indices), key=indices.count)]
     yield facts.finding(
         Issue.INPUT_BOUND,
-        f"the step waits for a Python generator for {percent(fraction)} of the time: nothing is loaded while it runs",
+        f"the step waits for a Python generator for {percent(facts.fraction_of_training(waited))} of the time: nothing is "
+        "loaded while it runs",
         f"{duration(waited / facts.steady.sum())} of {duration(facts.steady_mean(facts.steps.seconds))} in each step; "
         f"mostly at {busiest}",
         max(set(consumers), key=consumers.count),
@@ -270,10 +293,10 @@ def _input_bound(facts: Facts) -> Finding:
         evidence += f"; slowest stage {slowest.name}, {duration(slowest.seconds_per_batch)} for each batch"
     return facts.finding(
         Issue.INPUT_BOUND,
-        f"the step waits for its data for {percent(facts.wait_fraction)} of the time",
+        f"the step waits for its data for {percent(facts.fraction_of_training(facts.wait_seconds))} of the time",
         evidence,
-        facts.pipelines[0].location if facts.pipelines else facts.steps.location,
-        fixes.of_dataset(fixes.PREFETCH, facts.pipelines[0].location if facts.pipelines else facts.steps.location),
+        _location_of_data(facts),
+        _faster_input(facts),
         facts.wait_seconds,
         also=(slowest.stage.location,) if slowest is not None else (),
     )

@@ -41,7 +41,7 @@ def find_python_in_step(facts: Facts) -> Iterator[Finding]:
         kinds = " and ".join(f"tf.{kind}" for kind in sorted({event.label for event in events}))
         yield facts.finding(
             Issue.PYTHON_IN_STEP,
-            f"the compiled step calls Python ({kinds}) for {percent(seconds / facts.total_seconds)} of the time",
+            f"the compiled step calls Python ({kinds}) for {percent(facts.fraction_of_training(seconds))} of the time",
             f"{len(events)} calls, {duration(seconds)}; the device waits for each of them",
             location,
             fixes.of_step(fixes.NATIVE_STEP, location.function),
@@ -97,16 +97,14 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
     if not again and not is_often and (facts.is_fed_by_keras or is_short or facts.wait_seconds > seconds):
         return  # what Keras needs for arrays is its own; or too short to matter, or every batch is slow
     each = duration(seconds / len(starts))
-    evidence = (
-        f"{len(starts)} epochs, {each} each, {duration(seconds)} together; {percent(seconds / facts.total_seconds)}"
-    )
+    evidence = f"{len(starts)} epochs, {each} each, {duration(seconds)} together"
     gain = seconds * (len(starts) - 1) / len(starts)
     if again and sum(event.end - event.start for event in builds) > 0.1 * seconds:
         location = max(again, key=lambda one: _by_location(builds)[one])
         yield facts.finding(
             Issue.DATASET_IN_LOOP,
             "the dataset is built again for every epoch, and its functions are traced again",
-            f"{evidence} of the training; {len(builds)} functions of datasets traced after the first step",
+            f"{evidence}; {len(builds)} functions of datasets traced after the first step",
             location,
             fixes.of_dataset(fixes.DATASET_ONCE, location),
             gain,
@@ -125,7 +123,7 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
         if is_often
         else "every epoch begins with a long wait for its first batch"
         + (": a shuffle buffer fills" if shuffle is not None else ""),
-        f"{evidence} of the training",
+        evidence,
         location,
         fixes.longer_epochs(location) if is_often else fixes.short_epoch_start(location, shuffle is not None),
         gain,
@@ -135,7 +133,12 @@ def find_slow_epoch_starts(facts: Facts) -> Iterator[Finding]:
 
 def _iterators_of_one_batch(facts: Facts) -> Iterator[Finding]:
     """`next(iter(dataset))` in every step: the pipeline starts again for each batch."""
-    short = Counter(one.location for one in facts.recording.iterators if one.elements == 1 and one.location != UNKNOWN)
+    last = float(facts.steps.end[-1])  # what a script predicts afterwards is not its training
+    short = Counter(
+        one.location
+        for one in facts.recording.iterators
+        if one.elements == 1 and one.location != UNKNOWN and one.created_at < last
+    )
     location, count = short.most_common(1)[0] if short else (UNKNOWN, 0)
     seconds = facts.account.seconds(Part.EPOCH_STARTS)
     if count < 0.5 * len(facts.steps) or facts.has_tiny_epochs or seconds < LARGE_FRACTION * facts.total_seconds:
@@ -172,7 +175,7 @@ def find_predict_in_loop(facts: Facts) -> Iterator[Finding]:
         Issue.PREDICT_IN_LOOP,
         f"Model.{events[0].label} is called {len(events)} times on one or two batches; most of each call is its preparation",
         f"{duration(seconds / len(events))} each, {duration(seconds)} together, "
-        f"{percent(seconds / facts.total_seconds)} of the training",
+        f"{percent(facts.fraction_of_training(seconds))} of the training",
         location,
         fixes.call_the_model(location),
         seconds,
@@ -232,7 +235,7 @@ def find_slow_callbacks(facts: Facts) -> Iterator[Finding]:
         return
     yield facts.finding(
         Issue.SLOW_CALLBACK,
-        f"callbacks take {percent(seconds / facts.total_seconds)} of the time, most of it in {slowest}",
+        f"callbacks take {percent(facts.fraction_of_training(seconds))} of the time, most of it in {slowest}",
         f"{duration(seconds)} in {len(facts.recording.callbacks)} calls",
         location,
         fixes.less_often(location),
@@ -266,7 +269,7 @@ def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
     location = next(iter(spent))
     yield facts.finding(
         Issue.SLOW_CHECKPOINT,
-        f"saving takes {percent(seconds / facts.total_seconds)} of the time",
+        f"saving takes {percent(facts.fraction_of_training(seconds))} of the time",
         f"{len(events)} times {events[0].label}, {duration(seconds / len(events))} each, "
         f"every {len(facts.steps) / len(events):.0f} steps",
         location,
@@ -289,8 +292,8 @@ def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
         return
     yield facts.finding(
         Issue.DEVICE_IDLE,
-        f"Python is busy between the epochs for {percent(seconds / facts.total_seconds)} of the time; the device is idle",
-        f"{duration(seconds)} of {duration(facts.total_seconds)}, most of it at this line",
+        f"Python is busy between the epochs for {percent(facts.fraction_of_training(seconds))} of the time; the device is idle",
+        f"{duration(seconds)} of {duration(facts.training_seconds)}, most of it at this line",
         location,
         fixes.less_often(location),
         seconds,

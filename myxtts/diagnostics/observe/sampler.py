@@ -79,6 +79,8 @@ class LineSampler:
             pause = (FIRST_INTERVAL_SECONDS if self._is_at_first_steps() else usual) * lengths.uniform(0.5, 1.5)
             due = time.perf_counter() + pause
             time.sleep(pause)
+            woke = time.perf_counter()
+            processor = time.thread_time()
             was_enabled = gc.isenabled()
             gc.disable()
             try:
@@ -87,9 +89,11 @@ class LineSampler:
                 if not is_open:
                     machine, is_open = _open_machine(self._recording), True
                 started = time.thread_time()
-                self._sample_line(due)
+                self._sample_line(woke, woke - due)
                 self._sample_machine(machine)
-                usual = max(LINE_INTERVAL_SECONDS, (time.thread_time() - started) / MOST_COST)
+                now = time.thread_time()
+                self._recording.add(self._recording.sampler_spans, (woke, woke + now - processor))
+                usual = max(LINE_INTERVAL_SECONDS, (now - started) / MOST_COST)
             finally:
                 if was_enabled:
                     gc.enable()
@@ -108,14 +112,14 @@ class LineSampler:
     def _is_at_first_steps(self) -> bool:
         return 0 < len(self._recording.calls) < FIRST_CALLS
 
-    def _sample_line(self, due: float) -> None:
-        recording, now = self._recording, time.perf_counter()
+    def _sample_line(self, now: float, late_seconds: float) -> None:
+        recording = self._recording
         frame = sys._current_frames().get(self.watched_thread)
         index = self._index_of(location_of(frame))
         callers = tuple(self._index_of(location) for location in callers_of(frame))
         consumer = consumer_of_generator(frame)
         activity = activity_of(frame)
-        prompt = is_prompt(now - due, is_waiting=waits_inside_framework(frame))
+        prompt = is_prompt(late_seconds, is_waiting=waits_inside_framework(frame))
         del frame  # it would keep alive whatever the script's functions hold
         if consumer is not None:
             recording.add(recording.generator_samples, (now, index, consumer))

@@ -17,10 +17,14 @@ from typing import Any
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")})
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_FRAMEWORKS = tuple(
-    folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("tensorflow", "keras", "tf_keras", "numpy")
+_KERAS_ANYWHERE = tuple(os.sep + os.path.join(name, "src", "") for name in ("keras", "tf_keras"))
+"""Their own folders, also where they are installed beside the script (`pip install --target`)."""
+_KERAS = (*_KERAS_ANYWHERE, *(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("keras", "tf_keras")))
+_FRAMEWORKS = (
+    *_KERAS,
+    os.sep + os.path.join("tensorflow", "python", ""),
+    *(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("tensorflow", "numpy")),
 )
-_KERAS = tuple(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("keras", "tf_keras"))
 _MOST_FRAMES = 200
 _AUTOGRAPH = "__autograph_generated_file"
 

@@ -7,6 +7,7 @@ update, or a mark set by the user. What lies between two epochs belongs to no st
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,8 +120,9 @@ def _fill(table: StepTable, recording: Recording) -> None:
     if recording.has_accelerator:
         index = table.window_of(np.array([span.start for span in recording.syncs]))
         _add(table.device, index, np.array([span.end - span.start for span in recording.syncs]))
-    index = table.window_of(np.array([span[0] for span in recording.own_spans]))
-    _add(table.own, index, np.array([span[1] - span[0] for span in recording.own_spans]))
+    own = own_time(recording)
+    index = table.window_of(own[:, 0])
+    _add(table.own, index, np.maximum(np.minimum(own[:, 1], table.end[index]) - own[:, 0], 0.0))
     starts = np.array(recording.operation_starts)
     index = table.window_of(starts)
     _add(table.eager_ops, index, np.ones(len(index)))
@@ -140,6 +142,47 @@ def _add(target: np.ndarray, index: np.ndarray, amounts: np.ndarray) -> None:
 def _set(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     inside = (index >= 0) & (values >= 0) if len(values) else np.zeros(0, bool)
     target[index[inside]] = values[inside]
+
+
+def own_time(recording: Recording, with_samples: bool = True) -> np.ndarray:
+    """Spans (n, 2) without overlap in which the observation held up the training thread.
+
+    These are the hooks, and samples that were taken while the thread ran Python: only one thread at a time does. While it is in
+    a call of TensorFlow, a sample takes none of its time.
+    """
+    ends = np.array(recording.operation_ends)
+    operations = np.stack([np.array(recording.operation_starts), ends], axis=1)
+    samples = np.array(recording.sampler_spans).reshape(-1, 2)
+    samples = samples[~is_inside(watched_calls(recording) + recording.own_spans, samples[:, 0])]
+    samples = samples[~is_inside(operations, samples[:, 0])]
+    hooks = [
+        np.array(recording.own_spans).reshape(-1, 2),
+        np.stack([ends, ends + recording.operation_hook_seconds], axis=1),
+    ]
+    spans = np.concatenate([*hooks, samples] if with_samples else hooks)
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(np.concatenate([[-np.inf], spans[:, 1]]))[:-1]
+    starts = np.maximum(spans[:, 0], reached)
+    return np.stack([starts, np.maximum(spans[:, 1], starts)], axis=1)
+
+
+def watched_calls(recording: Recording) -> list[tuple[float, float]]:
+    """Calls of functions, and fetches of batches and values from a device: the training thread is in TensorFlow."""
+    spans = [(call.start, call.end) for call in recording.calls]
+    spans += [(fetch.start, fetch.end) for fetch in recording.fetches]
+    if recording.has_accelerator:
+        spans += [(span.start, span.end) for span in recording.syncs]
+    return spans
+
+
+def is_inside(spans: Sequence[tuple[float, float]] | np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Whether each moment lies in one of the spans."""
+    if not len(spans):
+        return np.zeros(len(times), bool)
+    ordered = np.array(spans)
+    ordered = ordered[np.argsort(ordered[:, 0], kind="stable")]
+    index = np.searchsorted(ordered[:, 0], times, side="right") - 1
+    return (index >= 0) & (times <= np.maximum.accumulate(ordered[:, 1])[np.maximum(index, 0)])
 
 
 def trace_seconds(recording: Recording) -> np.ndarray:
@@ -237,7 +280,7 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
     """A step lasts from the end of the one before to its own end; in a new epoch, from the creation of its iterator."""
     iterators = np.array([iterator.created_at for iterator in recording.iterators])
     newest = np.searchsorted(iterators, [start for start, _ in spans], side="right") - 1
-    begins_epoch = np.diff(newest, prepend=-2) > 0
+    begins_epoch = (np.diff(newest, prepend=-2) > 0) & ~_continues(spans, recording)
     if begins_epoch.mean() > 0.5:  # a new iterator in most steps is part of the step, not the start of an epoch
         begins_epoch[:] = False
     windows, previous = [], None
@@ -250,6 +293,18 @@ def _between(spans: list[tuple[float, float]], recording: Recording) -> list[tup
     return windows
 
 
+def _continues(spans: list[tuple[float, float]], recording: Recording) -> np.ndarray:
+    """Whether each step took its batch from the iterator of the step before: a newer one is that of a validation."""
+    fetches = [fetch for fetch in recording.fetches if fetch.signature >= 0]
+    if not fetches:
+        return np.zeros(len(spans), bool)
+    times, iterators = np.array([fetch.start for fetch in fetches]), np.array([fetch.iterator for fetch in fetches])
+    starts, ends = np.array(spans).T
+    last = np.searchsorted(times, starts, side="right") - 1
+    is_same = (np.diff(iterators[np.maximum(last, 0)], prepend=-2) == 0) & (last >= 0)
+    return is_same & (times[np.maximum(last, 0)] >= np.concatenate([[np.inf], ends[:-1]]))
+
+
 def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple[float, float, bool]]:
     """A step lasts from the start of one fetch to the start of the next."""
     starts = [start for start, _ in spans] + [max(spans[-1][1], recording.ended_at)]
@@ -257,8 +312,9 @@ def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple
 
 
 SLOWER_THAN_MEDIAN = 1.6
-"""And six robust deviations. Stalls of 1.7 medians at every 16th of 200 steps are found in 99.7 % of simulated runs, those of 1.5
-in none."""
+"""And six robust deviations. Chosen on the cases."""
+STEPS_AROUND = 31
+"""Steps that one is compared with."""
 FEWEST_STALLS = 4
 """Three equal distances: two occur by chance."""
 REGULAR_FRACTION = 0.7
@@ -288,16 +344,16 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
     """Regular stalls among step times, or None. A single long step, or noise without a period, is none."""
     if len(seconds) < 2 * FEWEST_STALLS:
         return None
-    median = float(np.median(seconds))
-    spread = MAD_TO_STD * float(np.median(np.abs(seconds - median)))
-    limit = max(SLOWER_THAN_MEDIAN * median, median + 6 * spread)
-    long = np.flatnonzero(seconds > limit)
+    usual = local_medians(seconds)
+    ratios = seconds / np.maximum(usual, 1e-9)
+    spread = MAD_TO_STD * float(np.median(np.abs(ratios - 1)))
+    long = np.flatnonzero(ratios > max(SLOWER_THAN_MEDIAN, 1 + 6 * spread))
     if len(long) > len(seconds) // 2:
         return None
     for candidates in _by_size(long, seconds):
         period = _period(candidates, len(seconds))
         if period is not None:
-            excess = seconds[candidates] - median
+            excess = (seconds - usual)[candidates]
             return Stalls(
                 steps=tuple(candidates.tolist()),
                 period=period,
@@ -305,6 +361,15 @@ def find_cyclic_stalls(seconds: np.ndarray) -> Stalls | None:
                 fraction=float(excess.sum() / seconds.sum()),
             )
     return None
+
+
+def local_medians(seconds: np.ndarray) -> np.ndarray:
+    """For each step the median of those around it: other processes may slow down a part of the run, by any factor."""
+    if len(seconds) <= STEPS_AROUND:
+        return np.full(len(seconds), float(np.median(seconds)))
+    middles = np.median(np.lib.stride_tricks.sliding_window_view(seconds, STEPS_AROUND), axis=1)
+    before = STEPS_AROUND // 2
+    return np.pad(middles, (before, len(seconds) - len(middles) - before), mode="edge")
 
 
 def _by_size(long: np.ndarray, seconds: np.ndarray) -> list[np.ndarray]:

@@ -50,15 +50,15 @@ def decide_verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
         kind = VERDICTS.get(finding.issue)
         if kind is not None:
             together = kind == "retracing"
-            gains[kind] = gains.get(kind, 0.0) + finding.gain_seconds if together else max(
-                gains.get(kind, 0.0), finding.gain_seconds
+            gains[kind] = gains.get(kind, 0.0) + finding.gain_fraction if together else max(
+                gains.get(kind, 0.0), finding.gain_fraction
             )  # fmt: skip
     if "eager" in gains:
         return "eager", f"eager: {_first_of(findings, 'eager').what}"
     if not gains:
         return _verdict_without_gain(facts, findings)
     kind = max(gains, key=gains.__getitem__)
-    first, fraction = _first_of(findings, kind), percent(min(gains[kind] / facts.total_seconds, 1.0))
+    first, fraction = _first_of(findings, kind), percent(min(gains[kind], 1.0))
     if kind == "retracing":
         code = next(code for code in facts.codes if code.causes or code.repeated_moments)
         return kind, f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls, {fraction} of the time"

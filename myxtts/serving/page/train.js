@@ -155,7 +155,7 @@ function renderAccount() {
   const parts = Object.entries(detail.account ?? {}).filter(([, seconds]) => seconds > 0);
   const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   view.accountTable.hidden = !parts.length;
-  view.account.replaceChildren(...parts.sort((first, second) => second[1] - first[1]).map(([part, seconds]) =>
+  view.account.replaceChildren(...[...parts.sort((first, second) => second[1] - first[1]), ["whole", whole]].map(([part, seconds]) =>
     h("tr", {}, h("th", { scope: "row" }, t(`part_${part}`)), h("td", {}, seconds < 9.95 ? t("secondsShort", { count: number(seconds, 1) }) : duration(seconds)), h("td", {}, percent(seconds / whole, 1)))));
 }
 

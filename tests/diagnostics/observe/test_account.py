@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from myxtts.diagnostics.observe.account import Part, _divide
 from myxtts.diagnostics.observe.api import observe
-from tests.diagnostics.observe.trainings import Trainable, line_of
+from myxtts.diagnostics.observe.report import build_report
+from myxtts.diagnostics.observe.split_steps import cut_steps
+from tests.diagnostics.observe.trainings import Trainable, line_of, recorded_loop
 
 spans = st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)).map(sorted), max_size=8)
 
@@ -82,13 +84,48 @@ def test_checkpoints_validation_and_callbacks_have_their_own_lines(tmp_path):
     assert account.seconds(Part.CHECKPOINTS) > 0
 
 
-def test_own_time_is_a_line_of_the_account_and_in_no_step():
+def test_time_of_hooks_and_samples_is_a_line_of_the_account_and_in_no_step():
+    recording = recorded_loop([0.010] * 40)
+    plain = cut_steps(recording)
+    begins = plain.start[1:]
+    recording.own_spans = [(begin, begin + 0.002) for begin in begins]
+    recording.sampler_spans = [(begin + 0.001, begin + 0.0015) for begin in begins]  # while a hook runs: counted once
+    recording.sampler_spans += [(begin + 0.004, begin + 0.007) for begin in begins]
+    recording.sampler_spans += [(begin + 0.015, begin + 0.018) for begin in begins]  # next to a call of TensorFlow
+    steps, report = cut_steps(recording), build_report(recording)
+    assert steps.host[1:] == pytest.approx(0.010 - 0.005)
+    assert steps.device[1:] == pytest.approx(plain.device[1:])
+    assert report.account.seconds(Part.DIAGNOSIS) == pytest.approx(39 * 0.005)
+    assert report.account.seconds(Part.PYTHON) == pytest.approx(0.010 + 39 * 0.005)
+    assert sum(line.seconds for line in report.account.lines) == pytest.approx(report.account.total_seconds)
+    cost = report.to_json()["own_cost"]
+    assert cost["hooks_seconds"] == pytest.approx(39 * 0.002)
+    assert cost["samples_seconds"] == pytest.approx(39 * 0.003)
+    assert cost["sampler_processor_seconds"] == pytest.approx(39 * 0.0065)
+    assert "This diagnosis took 195.0 ms of the training thread" in report.to_text()
+
+
+def test_hook_into_single_operations_is_measured_and_in_no_step():
+    recording = recorded_loop([0.010] * 40)
+    starts = cut_steps(recording).start
+    recording.operation_starts.extend(starts + 0.002)
+    recording.operation_ends.extend(starts + 0.003)
+    recording.operation_hook_seconds = 0.001
+    assert cut_steps(recording).host[1:] == pytest.approx(0.009)
+
+
+def test_own_time_of_a_real_training_is_what_its_account_says():
     training = Trainable()
     with observe() as observation:
         for _ in range(50):
             loss = training.train_step(training.batch())
             for _ in range(20):
                 float(loss)
-    report = observation.report
-    own = sum(end - start for start, end in observation._recording.own_spans)
-    assert report.account.seconds(Part.DIAGNOSIS) == pytest.approx(own, rel=0.2)
+    report, recording = observation.report, observation._recording
+    cost = report.own_cost
+    assert len(recording.sampler_spans) == len(recording.line_samples)
+    assert all(end > start for start, end in recording.sampler_spans)
+    assert recording.operation_hook_seconds > 0
+    assert cost.hooks_seconds > 0
+    assert cost.samples_seconds <= cost.sampler_processor_seconds
+    assert report.account.seconds(Part.DIAGNOSIS) == pytest.approx(cost.hooks_seconds + cost.samples_seconds)

@@ -64,6 +64,7 @@ def test_command_writes_text_page_and_markdown(tmp_path, capsys):
     assert main(["diagnose", "compare", *files[:2], "--html", files[2], "--markdown", files[3]]) == 0
     assert "Solved" in capsys.readouterr().out
     assert (tmp_path / "c.html").read_text().count('class="bar"') == 2
+    assert "<th>whole run</th><th class='n'>10.00 s</th><th class='n'>7.00 s</th>" in (tmp_path / "c.html").read_text()
     assert "| **whole run** | **10.00 s** | **7.00 s** |" in (tmp_path / "c.md").read_text()
 
 

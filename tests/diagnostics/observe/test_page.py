@@ -72,6 +72,17 @@ def test_page_begins_with_the_bar_of_the_whole_run_then_steps_then_findings():
     assert "at most 43 % of the training" in page
 
 
+def test_numbers_on_the_bar_are_black_on_light_parts_and_white_on_dark_ones():
+    report = example_report()
+    report["account"] = [
+        {"part": part, "title": part, "seconds": 5.0, "share": 0.5, "file": "", "line": 0}
+        for part in ("after", "diagnosis")
+    ]
+    page = report_to_html(report, "x")
+    assert "background:#cbd2d9;color:#000" in page
+    assert "background:#3e4c59;color:#fff" in page
+
+
 def test_page_of_nothing_measured_still_stands():
     report = example_report() | {
         "time": None,

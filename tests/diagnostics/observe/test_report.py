@@ -12,12 +12,13 @@ from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import measure_ceiling
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.hooks import Instrumentation
+from myxtts.diagnostics.observe.issues import Issue, percent
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.render import MOST_STAGES, report_to_markdown, report_to_text
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.sampler import MachineLoad
 from myxtts.diagnostics.observe.split_steps import cut_steps
-from tests.diagnostics.observe.trainings import Trainable
+from tests.diagnostics.observe.trainings import Trainable, finding, recorded_loop
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,29 @@ def test_on_a_busy_machine_the_faster_steps_say_how_long_a_part_takes():
     for others, typical in ((0.8, 2.0), (0.0, 9.0)):
         recording = Recording(machine_load=MachineLoad(others=others, steal=0.0, load_average=4.0))
         assert Facts(recording, steps).typical(seconds) == typical
+
+
+@pytest.mark.parametrize("others", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("issue", "parts"), [(Issue.DEVICE_IDLE, {"python": 0.01}), (Issue.INPUT_BOUND, {"wait": 0.01})]
+)
+def test_verdict_and_finding_state_the_same_fraction(issue, parts, others):
+    seconds = [parts.get("python", 0.0) * (1 + step % 3 + 5 * (step % 11 == 0)) for step in range(60)]
+    report = build_report(recorded_loop(seconds, wait=parts.get("wait", 0.0), others=others))
+    found = finding(report, issue)
+    fraction = percent(found.gain_fraction)
+    assert report.verdict_class == verdicts.VERDICTS[issue]
+    assert f"{fraction} of the time" in report.verdict
+    assert f"{fraction} of the time" in found.what
+
+
+def test_python_between_the_steps_gains_no_more_than_the_account_has():
+    seconds = [0.001] * 20 + [0.004] * 40
+    report = build_report(recorded_loop(seconds, device=0.002, others=0.9))
+    found = finding(report, Issue.DEVICE_IDLE)
+    assert found.gain_seconds <= report.account.seconds(Part.PYTHON)
+    faster = build_report(recorded_loop([0.001] * 60, device=0.002, others=0.9))
+    assert found.gain_fraction >= finding(faster, Issue.DEVICE_IDLE).gain_fraction
 
 
 def test_failed_hook_does_not_break_the_observation():

@@ -2,14 +2,22 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from myxtts.diagnostics.observe import fixes, rules_input
 from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.ceiling import Ceiling
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, Recording
+from myxtts.diagnostics.observe.report import build_report
+from myxtts.diagnostics.observe.split_steps import cut_steps
+from tests.diagnostics.observe.trainings import STALL, STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
 
 def work() -> None:
@@ -125,20 +133,10 @@ def test_plain_generator_in_the_loop_is_waiting_for_input():
 
 
 def test_regular_stall_is_named_with_its_period_and_line():
-    training = Trainable()
-
-    def loop():
-        for step, batch in enumerate(training.dataset(64)):
-            training.train_step(batch)
-            work()
-            if step % 8 == 7:
-                time.sleep(0.06)
-
-    with observe() as observation:
-        loop()
-    found = finding(observation.report, Issue.CYCLIC_STALL)
-    assert "every 8 steps" in found.what
-    assert found.location.line == line_of(loop, "time.sleep(0.06)")
+    recording = recorded_loop(0.064 if step % 8 == 7 else 0.004 for step in range(64))
+    found = finding(build_report(recording), Issue.CYCLIC_STALL)
+    assert "every 8 steps one step takes 60.0 ms longer (in Python" in found.what
+    assert found.location == STALL
 
 
 def test_short_python_is_seen_at_its_own_line_and_threads_take_turns_as_before_afterwards():
@@ -192,3 +190,32 @@ def test_numpy_is_left_alone_where_numba_is_loaded(monkeypatch):
     with observe() as observation:
         assert np.mean is mean
     assert "NumPy's functions on tensors (Numba is loaded)" in observation._recording.failed_hooks
+
+
+@pytest.mark.parametrize(("step_seconds", "findings"), [(0.0005, 0), (0.005, 1)])
+def test_waiting_inside_keras_is_found_by_the_ceiling_where_counters_are_missing(step_seconds, findings):
+    recording = Recording(counters_missing="off", fit_locations=[STEP])
+    times = [(step * step_seconds, (step + 1) * step_seconds) for step in range(100)]
+    recording.fit_steps = [FitStep(begin, begin, end, end, 0, 0.0, 0.0, 0, False) for begin, end in times]
+    recording.ended_at = times[-1][1]
+    ceiling = Ceiling(step_seconds, 0.6 * step_seconds, "", 0.9 * step_seconds, "")
+    found = [one for one in build_report(recording, ceiling).findings if one.issue == Issue.INPUT_BOUND]
+    assert len(found) == findings
+
+
+class PlainFacts(Facts):
+    """Facts whose pipelines and data a test sets."""
+
+    pipelines = ()
+    is_fed_by_keras = False
+
+
+@pytest.mark.parametrize("is_prefetching", [True, False])
+def test_fix_of_waiting_fits_the_pipeline(is_prefetching):
+    facts = PlainFacts(Recording(), cut_steps(recorded_loop([0.01] * 5)))
+    facts.pipelines = [SimpleNamespace(is_prefetching=is_prefetching, slowest=None, location=STEP)]
+    assert ("prefetch" in rules_input._faster_input(facts)) != is_prefetching
+    facts.is_fed_by_keras = True
+    assert rules_input._faster_input(facts) == fixes.ARRAYS_TO_DATASET
+    facts.recording.py_dataset = PyDatasetRecord("Clips", STEP, 1)
+    assert rules_input._faster_input(facts).startswith("Clips(workers=")

@@ -1,15 +1,21 @@
 """What happens outside of the steps, or inside their graph: each at its line, and never called compute-bound."""
 
 import time
+from types import SimpleNamespace
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from myxtts.diagnostics.observe import rules_run
 from myxtts.diagnostics.observe.account import Part
 from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+from myxtts.diagnostics.observe.recording import IteratorRecord, TimedEvent
+from myxtts.diagnostics.observe.split_steps import cut_steps
+from tests.diagnostics.observe.trainings import STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
 
 def work() -> None:
@@ -254,3 +260,17 @@ def test_eager_step_of_a_strategy_is_called_eager():
         for _ in range(8):
             strategy.run(replica_step, args=(tf.ones((4, 8)),))
     assert observation.report.verdict_class == "eager"
+
+
+@pytest.mark.parametrize(("is_after", "findings"), [(True, 0), (False, 1)])
+def test_iterators_after_the_last_step_are_not_those_of_its_batches(is_after, findings):
+    recording = recorded_loop([0.001] * 40)
+    recording.epoch_starts = [
+        TimedEvent(call.end, call.end + 0.0009, STEP, "iter(dataset)") for call in recording.calls[:-1]
+    ]
+    moments = [recording.ended_at + 1 if is_after else event.start for event in recording.epoch_starts]
+    recording.iterators = [IteratorRecord(index, -1, at, STEP, elements=1) for index, at in enumerate(moments)]
+    facts = Facts(recording, cut_steps(recording))
+    facts.account = SimpleNamespace(seconds=lambda part: 0.5 * facts.total_seconds, training_seconds=1.0)
+    facts.total_seconds = 1.0
+    assert len(list(rules_run._iterators_of_one_batch(facts))) == findings

@@ -83,6 +83,14 @@ def test_python_of_the_pipeline_that_needs_most_of_the_processor_is_waited_for()
     assert facts_of_pipeline(0.4, others=0.9).wait_fraction == 0.0
 
 
+def test_processor_time_of_the_sampler_is_not_the_scripts():
+    recording = facts_of_pipeline(0.4, others=0.9).recording
+    recording.sampler_spans = [(step / 100 + 0.002, step / 100 + 0.004) for step in range(100)]
+    assert Facts(recording, cut_steps(recording)).wait_fraction == pytest.approx(0.0)  # 0.4 s each
+    recording.sampler_spans = [(step / 100 + 0.002, step / 100 + 0.006) for step in range(100)]
+    assert Facts(recording, cut_steps(recording)).wait_fraction == pytest.approx(0.5, abs=0.02)
+
+
 def test_processor_times_say_nothing_on_a_free_machine_or_with_an_accelerator():
     assert facts_of_pipeline(0.8, others=0.0).wait_fraction == 0.0
     assert facts_of_pipeline(0.8, others=0.9, has_accelerator=True).wait_fraction == 0.0

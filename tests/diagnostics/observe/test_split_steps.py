@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from myxtts.diagnostics.observe.facts import Facts
-from myxtts.diagnostics.observe.recording import Recording
+from myxtts.diagnostics.observe.recording import Fetch, IteratorRecord, Recording
 from myxtts.diagnostics.observe.rules_host import find_stalls
 from myxtts.diagnostics.observe.split_steps import cut_steps, find_cyclic_stalls
+from tests.diagnostics.observe.trainings import STEP, recorded_loop
 
 
 def noisy(steps: int, seed: int = 0) -> np.ndarray:
@@ -49,6 +50,20 @@ def test_a_missed_stall_does_not_hide_the_period():
     assert find_cyclic_stalls(seconds).period == 10
 
 
+@pytest.mark.parametrize("slow", [slice(0, 40), slice(60, 100), slice(90, 128)])
+def test_stalls_are_found_while_other_processes_slow_down_a_part_of_the_run(slow):
+    seconds = noisy(128)
+    seconds[15::16] += 0.06
+    seconds[slow] *= 8
+    assert find_cyclic_stalls(seconds).period == 16
+
+
+def test_part_of_the_run_that_is_slow_as_a_whole_is_none():
+    seconds = noisy(128)
+    seconds[40:80] *= 8
+    assert find_cyclic_stalls(seconds) is None
+
+
 def test_too_few_steps_are_none():
     assert find_cyclic_stalls(np.array([0.1, 0.2, 0.1])) is None
 
@@ -81,6 +96,19 @@ def test_long_runs_are_judged_in_little_memory_and_time(steps):
     tracemalloc.stop()
     assert stalls.period == 5
     assert peak < 50e6
+
+
+def test_iterator_of_a_validation_begins_no_epoch_and_one_of_the_training_does():
+    recording = recorded_loop([0.01] * 40, wait=0.001)
+    between = [call.end + 0.001 for call in recording.calls[9::10]]
+    recording.iterators += [IteratorRecord(1 + index, -1, at, STEP) for index, at in enumerate(between)]
+    recording.fetches += [Fetch(at, at + 0.001, 1 + index, 0, True) for index, at in enumerate(between)]
+    recording.fetches.sort()
+    assert np.flatnonzero(cut_steps(recording).is_epoch_start).tolist() == [0]
+    later = [fetch for fetch in recording.fetches if fetch.iterator == 0][20:]
+    for fetch in later:  # from here on the batches are those of the second new iterator
+        recording.fetches[recording.fetches.index(fetch)] = fetch._replace(iterator=2)
+    assert np.flatnonzero(cut_steps(recording).is_epoch_start).tolist() == [0, 20]
 
 
 @pytest.mark.parametrize(("is_fed_by_keras", "findings"), [(True, 0), (False, 1)])
