@@ -128,7 +128,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--words",
         metavar="FILE",
-        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: 172,000 English "
+        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: 241,000 English "
         "words, or the words of our Persian pronunciation model)",
     )
 

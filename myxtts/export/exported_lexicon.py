@@ -38,7 +38,7 @@ def exported_lexicon(description: VoiceDescription, folder: Path, language: str,
         language: in which the words are read.
         words: as they are written; by default `frequent_words`.
     """
-    given = {word.strip().lower(): word for word in words if len(word.split()) == 1} or frequent_words(language)
+    given = {_key(word): word for word in words if len(word.split()) == 1} or frequent_words(language)
     if not given:
         raise VoiceError(
             f"A voice of phonemes needs a lexicon, and there is no list of words of {language!r} in MyXTTS. Give one: "
@@ -57,8 +57,8 @@ def exported_lexicon(description: VoiceDescription, folder: Path, language: str,
 def frequent_words(language: str) -> dict[str, str]:
     """Words of a language, in small letters, with the text that is read for each; none without a pronunciation model of ours.
 
-    English: CMUdict, and what it lacks: the words of `g2p.more_english_words`, strings of two or three consonants, which are read
-    letter by letter ("NHS"), Roman numerals, and contractions without their apostrophe.
+    English: CMUdict, and what it lacks: the words of `g2p.frequent_english_words`, possessives, strings of two or three
+    consonants, which are read letter by letter ("NHS"), Roman numerals, and contractions without their apostrophe.
     """
     code = base_language(language)
     if not g2p.covers(code):
@@ -66,9 +66,15 @@ def frequent_words(language: str) -> dict[str, str]:
     known = (g2p.english_model() if code == "en" else g2p.persian_model()).lexicon
     words = {word: word for word in known if not any(character.isspace() for character in word)}
     if code == "en":
-        initialisms = ("".join(letters) for count in (2, 3) for letters in product(CONSONANTS, repeat=count))
-        more = {word: word.upper() if CONSONANTS.issuperset(word) else word for word in g2p.more_english_words()}
-        more |= {word: word.upper() for word in initialisms}
+        first, *others = g2p.frequent_english_words()
+        more = {word.lower(): _as_read(word) for band in (first, *others) for word in band}
+        names = [word for word in others[0] if word.istitle()]
+        more |= {f"{word.lower()}'s": f"{word}'s" for word in (*first, *names) if not word.lower().endswith("s")}
+        more |= {
+            "".join(letters): "".join(letters).upper()
+            for count in (2, 3)
+            for letters in product(CONSONANTS, repeat=count)
+        }
         more |= {word.replace("'", ""): word for word in words if word.endswith(CONTRACTIONS)}
         values = {numeral: roman_value(numeral.upper()) for numeral in ROMAN_NUMERALS.split()}
         more |= {numeral: cardinal(value) for numeral, value in values.items() if value is not None}
@@ -76,11 +82,22 @@ def frequent_words(language: str) -> dict[str, str]:
     return dict(sorted(words.items()))
 
 
+def _as_read(word: str) -> str:
+    """What is read for a word: three capitals are initials, read letter by letter ("GPU"); others depend on their letters."""
+    return " ".join(word).replace("A", "ay") if len(word) == 3 and word.isupper() else word
+
+
+def _key(word: str) -> str:
+    return word.strip().lower().replace("’", "'")
+
+
 def _lines(tokenizer: Tokenizer, words: Mapping[str, str], language: str) -> list[str]:
+    """A word with an apostrophe has two lines: these programs find it only as it is written, and phones write it’s."""
     names = tokenizer.symbols.symbols
     spelled = [[names[each] for each in encoded.ids] for encoded in tokenizer.encode_many([*words.values()], language)]
     return [
-        f"{word} {' '.join(sounds)}\n"
+        f"{form} {' '.join(sounds)}\n"
         for word, symbols in zip(words, spelled, strict=True)
         if (sounds := [each for each in symbols if each != WORD_BOUNDARY])
+        for form in dict.fromkeys((word, word.replace("'", "’")))
     ]

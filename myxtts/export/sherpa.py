@@ -7,6 +7,7 @@ Words outside the lexicon and digits are skipped by sherpa-onnx 2.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,8 +28,9 @@ from myxtts.export.whole_voice import (
 )
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
 
-STRING_PATH = "zzdummy xx\n"
-"""A word with a symbol of two characters. sherpa-onnx 2.0 loses commas and full stops if every symbol has one character."""
+BLANK = "xx"
+"""A blank, under a name of two letters, after every word of the lexicon. With symbols of one character alone, sherpa-onnx 2.0
+loses commas and full stops, and skips words with a hyphen although it has their parts. The graph leaves blanks out."""
 
 
 def export_sherpa(folder: Path, out: Path, language: str | None = None, words: Sequence[str] = ()) -> Path:
@@ -48,12 +50,12 @@ def export_sherpa(folder: Path, out: Path, language: str | None = None, words: S
             raise VoiceError("A voice of letters needs no lexicon. Leave out --words.")
         model = piper_model(voice, _letter_metadata(voice, ids))
         return _write(voice, out, model, {"tokens.txt": tokens.encode()})
-    lexicon = STRING_PATH + exported_lexicon(voice.description, folder, voice.language, words)
+    lexicon = re.sub(r"(?m)^\S+", rf"\g<0> {BLANK}", exported_lexicon(voice.description, folder, voice.language, words))
     return _write(
         voice,
         out,
         matcha_model(voice),
-        {"tokens.txt": f"{tokens}xx {len(ids) + 1}\n".encode(), "lexicon.txt": lexicon.encode()},
+        {"tokens.txt": f"{tokens}{BLANK} {ids[PAD]}\n".encode(), "lexicon.txt": lexicon.encode()},
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import lzma
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ from myxtts.text.pauses import Pause, Segmenter, Span
 from myxtts.text.persian_letters import LETTERS, WORD_PATTERN
 
 MODEL_FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
+WORDS_PATH = MODEL_FOLDER / "en_words.txt.xz"
+"""Written by `benchmarks/frequent_words.py`."""
 LANGUAGES = ("en", "fa")
 _CODES = {"en": "en", "en-us": "en", "fa": "fa"}
 """Languages that are read here. Other varieties of English have other sounds."""
@@ -118,9 +121,10 @@ def reviewed_readings(code: str) -> Mapping[str, str]:
     return {word: phonemes for word, phonemes in pairs}  # noqa: C416 - dict() of lists of two has no type
 
 
-def more_english_words() -> list[str]:
-    """Frequent words that the English lexicon lacks, without readings, for programs that have only a lexicon."""
-    return (MODEL_FOLDER / "en_words.txt").read_text(encoding="utf-8").split()
+def frequent_english_words() -> list[list[str]]:
+    """The 30,000 most frequent English words, the next 70,000, and 40,000 more, as each is usually written, without readings."""
+    bands = lzma.decompress(WORDS_PATH.read_bytes()).decode().split("\n\n")
+    return [band.split() for band in bands]
 
 
 @functools.cache

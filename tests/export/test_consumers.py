@@ -7,7 +7,7 @@ import pytest
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.export.piper import export_piper
-from myxtts.export.sherpa import export_sherpa
+from myxtts.export.sherpa import BLANK, export_sherpa
 from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of
@@ -59,25 +59,38 @@ def sherpa_voice(sherpa_onnx, **kind):
     return sherpa_onnx.OfflineTts(config)
 
 
-def test_sherpa_speaks_the_words_of_our_lexicon_as_we_do(tmp_path):
+@pytest.fixture(scope="module")
+def english_lexicon(tmp_path_factory):
+    """The bundled voice with its whole lexicon, for sherpa-onnx."""
+    return export_sherpa(bundled_voice(), tmp_path_factory.mktemp("sherpa") / "kathleen")
+
+
+# "to" and "the" would be pronounced in another way inside a sentence than alone.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please enter your password, press pound.",
+        "Merkel’s GPU didn't upvote UEFA.",
+        "Some well-known Wikipedia photos.",
+    ],
+    ids=["prompt", "frequent words", "hyphen"],
+)
+def test_sherpa_speaks_the_words_of_our_lexicon_as_we_do(text, english_lexicon):
     sherpa_onnx = pytest.importorskip("sherpa_onnx")
-    folder = export_sherpa(bundled_voice(), tmp_path / "kathleen")  # all 172,000 words
     matcha = sherpa_onnx.OfflineTtsMatchaModelConfig(
-        acoustic_model=str(folder / "model.onnx"),
+        acoustic_model=str(english_lexicon / "model.onnx"),
         vocoder="",
-        lexicon=str(folder / "lexicon.txt"),
-        tokens=str(folder / "tokens.txt"),
+        lexicon=str(english_lexicon / "lexicon.txt"),
+        tokens=str(english_lexicon / "tokens.txt"),
         noise_scale=0.0,
     )
-    # "to" and "the" would be pronounced in another way inside a sentence than alone.
-    text = "Please enter your password, press pound."
     settings = sherpa_onnx.GenerationConfig()
     settings.silence_scale = 1.0
     audio = sherpa_voice(sherpa_onnx, matcha=matcha).generate(text, settings)
     voice = Voice.load()
-    lexicon = dict(line.split(" ", 1) for line in (folder / "lexicon.txt").read_text().splitlines())
-    parts = re.findall(r"([a-z]+)([,.]?)", text.lower())
-    symbols = " ".join(lexicon[word].replace(" ", "") + mark for word, mark in parts)
+    lexicon = dict(line.split(f" {BLANK} ", 1) for line in (english_lexicon / "lexicon.txt").read_text().splitlines())
+    parts = re.findall(r"([a-z'’]+)([-,. ]*)", text.lower())
+    symbols = "".join(lexicon[word].replace(" ", "") + marks.replace("-", "") for word, marks in parts)
     expected, _ = spoken_by_us(voice, [voice.tokenizer.symbols.id_of[symbol] for symbol in symbols])
     assert audio.sample_rate == voice.sample_rate
     assert_same_sound(audio.samples, voice, expected)

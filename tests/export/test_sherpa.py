@@ -7,9 +7,10 @@ import pytest
 from myxtts.cli import main
 from myxtts.export.exported_lexicon import frequent_words
 from myxtts.export.piper import symbol_ids
-from myxtts.export.sherpa import STRING_PATH, export_sherpa
+from myxtts.export.sherpa import export_sherpa
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.voice import Voice
+from myxtts.text import g2p
 from tests.export.test_piper import expected
 from tests.export.test_voice_writer import phoneme_voice
 from tests.synthesis.tiny_voice import describe, write_voice
@@ -47,11 +48,12 @@ def test_a_voice_of_phonemes_is_a_matcha_model_with_its_vocoder_inside(phonemes,
         "use_eos_bos": "0", "pad_id": "1", "n_speakers": "1", "has_espeak": "1"
     }  # fmt: skip
     lexicon = (folder / "lexicon.txt").read_text()
-    assert lexicon == STRING_PATH + "hello h ɪ\noh ˈ o ʊ\n"
+    assert lexicon == "hello xx h ɪ\noh xx ˈ o ʊ\n"
     tokens = dict(
         line.rsplit(" ", 1) if " " in line else (" ", line) for line in (folder / "tokens.txt").read_text().splitlines()
     )
-    assert {"^", "$", " ", "xx", "h"} <= tokens.keys()
+    assert {"^", "$", " ", "h"} <= tokens.keys()
+    assert tokens.pop("xx") == tokens["_"]
     assert len(set(tokens.values())) == len(tokens)
 
 
@@ -80,7 +82,7 @@ def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys,
     monkeypatch.setattr(known, lambda language: {"en": {"hello": "hello"}}.get(language, {}))
     words = ["export", str(phonemes), str(tmp_path / "out"), "--format", "sherpa"]
     assert main(words) == 0
-    assert (tmp_path / "out" / "lexicon.txt").read_text() == STRING_PATH + "hello h ɪ\n"
+    assert (tmp_path / "out" / "lexicon.txt").read_text() == "hello xx h ɪ\n"
     assert main(words) == 2
     assert "exists, so it is not replaced" in capsys.readouterr().err
     monkeypatch.setattr(known, lambda language: {})
@@ -89,13 +91,33 @@ def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys,
     assert "--words FILE" in capsys.readouterr().err
 
 
+def test_the_english_lexicon_has_the_100_000_most_frequent_words():
+    words = frequent_words("en")
+    first, second, _ = g2p.frequent_english_words()
+    assert (len(first), len({word.lower() for word in (*first, *second)})) == (30_000, 100_000)
+    assert not [word for word in (*first, *second) if word.lower() not in words]
+    assert frequent_words("de") == {}
+
+
 def test_english_has_words_that_the_dictionary_lacks_with_what_is_read_for_them():
     words = frequent_words("en")
-    assert len(words) > 170_000
-    assert frequent_words("de") == {}
-    read = {"hello": "hello", "jewellery": "jewellery", "seaplane": "seaplane", "nhs": "NHS", "ft": "FT", "tv": "tv"}
-    read |= {"iii": "three", "xiv": "fourteen", "dont": "don't", "were": "were", "dr": "doctor"}
+    read = {
+        "hello": "hello",
+        "jewellery": "jewellery",
+        "nhs": "NHS",
+        "ft": "FT",
+        "tv": "tv",
+        "gpu": "G P U",
+        "uae": "U ay E",
+    }
+    read |= {"iii": "three", "xiv": "fourteen", "dont": "don't", "were": "were", "dr": "doctor", "uefa": "UEFA"}
+    read |= {"don't": "don't", "we'll": "we'll", "merkel's": "Merkel's", "government's": "government's"}
     assert {word: words.get(word) for word in read} == read
+
+
+def test_a_word_is_found_with_both_apostrophes(phonemes, tmp_path):
+    folder = export_sherpa(phonemes, tmp_path / "out", words=["oh’s", "Oh's"])
+    assert (folder / "lexicon.txt").read_text() == "oh's xx ˈ o ʊ\noh’s xx ˈ o ʊ\n"
 
 
 def test_words_that_are_not_utf8_or_none_and_words_for_letters_are_refused(tmp_path, phonemes, capsys):
