@@ -67,7 +67,7 @@ def frequent_words(language: str) -> dict[str, str]:
     words = {word: word for word in known if not any(character.isspace() for character in word)}
     if code == "en":
         first, *others = g2p.frequent_english_words()
-        more = {word.lower(): _as_read(word) for band in (first, *others) for word in band}
+        more = {word.lower(): word for band in (first, *others) for word in band}
         names = [word for word in others[0] if word.istitle()]
         more |= {f"{word.lower()}'s": f"{word}'s" for word in (*first, *names) if not word.lower().endswith("s")}
         more |= {
@@ -80,11 +80,6 @@ def frequent_words(language: str) -> dict[str, str]:
         more |= {numeral: cardinal(value) for numeral, value in values.items() if value is not None}
         words = more | words | TITLES
     return dict(sorted(words.items()))
-
-
-def _as_read(word: str) -> str:
-    """What is read for a word: three capitals are initials, read letter by letter ("GPU"); others depend on their letters."""
-    return " ".join(word).replace("A", "ay") if len(word) == 3 and word.isupper() else word
 
 
 def _key(word: str) -> str:

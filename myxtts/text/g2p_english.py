@@ -77,8 +77,9 @@ class EnglishG2P:
         known = self._known(word)
         if known is not None:
             return known.translate(_WITHOUT_STRESS) if word in _UNSTRESSED else known
-        if written.isupper() and 1 < len(written) <= 5 and not re.search("[AEIOUY]", written):
-            return "".join(self.lexicon.get(letter, "") for letter in word)
+        # NHS and HTML, and GPU: three letters are seldom a word that the lexicon does not have, four with a vowel often are.
+        if written.isupper() and 1 < len(written) <= (3 if re.search("[AEIOUY]", written) else 5):
+            return "".join(self.lexicon.get(letter, "") if letter != "a" else "ˈeɪ" for letter in word)
         return None
 
     def _homograph(self, words: Sequence[str], index: int, readings: Sequence[Reading]) -> str:

@@ -26,7 +26,7 @@ from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY, Segmenter, is_sound
 from myxtts.text.tracing import SpokenWord, Trace, TracedText, align_words, group_symbols
 
 PADDING_SYMBOL, BLANK_SYMBOL = "<pad>", "<blank>"
-FRONT_END_VERSION = 1
+FRONT_END_VERSION = 2
 """Raise it whenever the symbols of any text change; a cache made with another version is stale."""
 MOST_SYMBOLS = 65_536
 

@@ -87,6 +87,8 @@ def test_unknown_english_words_are_read_by_their_letters():
 def test_initialisms_are_letters():
     assert plain(read("U.S.A", "en")) == "ju ɛs eɪ"
     assert plain(read("BBC", "en")) == "bibisi"
+    assert plain(read("GPU", "en")) == "dʒipiju"
+    assert plain(read("UAE", "en")) == "jueɪi"
 
 
 def test_persian_ezafe_is_spoken():
