@@ -154,5 +154,5 @@ def test_the_printed_command_trains_what_was_estimated(tmp_path, minutes, starts
 
 
 def test_the_estimated_time_is_that_of_the_measured_run():
-    """6,000 steps on prompts of 2.2 s took 31 to 37 minutes on a machine with 250 GFLOP/s (docs/voices.md)."""
-    assert 25 < training_minutes(6000, 2.2, 250.0, 62.5) < 45
+    """900 steps of 8 clips of 7.3 s took 4 minutes on a machine with 240 GFLOP/s (docs/training.md)."""
+    assert 3 < training_minutes(450, 7.3, 240.0, 62.5) < 5
