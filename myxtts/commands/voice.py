@@ -27,10 +27,6 @@ LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
 MOST_WORD_BYTES = 64 << 20
-MOST_STEPS = 100
-"""Of a decoder; `Defaults.steps` in voice.json has the same limit."""
-MOST_EMPHASIS = 4
-"""As that of `Defaults.clone_emphasis`."""
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +192,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
+    from myxtts.synthesis.voice_folder import MOST_EMPHASIS, MOST_STEPS
     from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 
     if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:

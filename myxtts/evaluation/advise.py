@@ -342,11 +342,16 @@ def expect(
 
 
 def expected_error_points(minutes: float, is_fine_tuned: bool, language: str) -> float:
-    """Points of character error above the recordings: between the measured runs linear in the logarithm of the minutes."""
-    runs = FINE_TUNED_RUNS if is_fine_tuned and language in POINTS_OF_BASE else SCRATCH_RUNS
+    """Points of character error above the recordings."""
+    if is_fine_tuned and language in POINTS_OF_BASE:
+        return max(_between(FINE_TUNED_RUNS, minutes), POINTS_OF_BASE[language])
+    return _between(SCRATCH_RUNS, minutes)
+
+
+def _between(runs: Sequence[tuple[float, float]], minutes: float) -> float:
+    """The points of runs of so many minutes: between the measured ones linear in the logarithm of the minutes."""
     known, points = zip(*runs, strict=True)
-    measured = float(np.interp(math.log(minutes), np.log(known), points))
-    return max(measured, POINTS_OF_BASE[language]) if runs is FINE_TUNED_RUNS else measured
+    return float(np.interp(math.log(minutes), np.log(known), points))
 
 
 def training_minutes(steps: int, mean_seconds: float, gigaflops: float, frames_per_second: float) -> float:

@@ -53,6 +53,8 @@ OLD_WEIGHTS_NAME = "weights.npz"
 LICENSE_NAME = "LICENSE"
 LEXICON_NAME = "lexicon.txt"
 SAMPLE_NAMES = ("sample-1.wav", "sample-2.wav")
+MOST_STEPS, MOST_EMPHASIS = 100, 4
+"""Limits of `Defaults`."""
 VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
 SPEAKER_INPUT = "speaker"
 FEATURES, FRAMES_PER_SYMBOL, MEL = "features", "frames_per_symbol", "mel"
@@ -87,13 +89,13 @@ Fact = Annotated[str, Field(max_length=10_000)] | Annotated[int, Field(ge=-(2**6
 class Defaults:
     """What is used unless the caller chooses."""
 
-    steps: Annotated[int, Field(ge=1, le=100)] = 10
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = 10
     """Euler steps of the decoder."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.4
     """Size of the noise that the decoder starts from; 0.4 was clearer than 0.667 and 0.9 (docs/voices.md)."""
     duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
     """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
-    clone_emphasis: Annotated[float, Field(ge=0, le=4)] = 1.0
+    clone_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] = 1.0
     """How far a cloned speaker is moved away from the mean of the named ones: 1 is not at all, 2 twice as far; what it gains
     and costs is in docs/voices.md."""
 
