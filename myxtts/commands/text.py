@@ -117,7 +117,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from myxtts.runtime.startup import start_tensorflow
 
     start_tensorflow()
-    from myxtts.text.g2p_files import load_model, save_model
+    from myxtts.text.g2p_model import load_model, save_model
     from myxtts.training.display import Display
     from myxtts.training.g2p_english import ENGLISH_SETTINGS, train_english
     from myxtts.training.g2p_persian import PERSIAN_SETTINGS, train_persian

@@ -17,7 +17,7 @@ from myxtts.text import g2p
 from myxtts.text.cleanup import base_language
 from myxtts.text.english_numbers import cardinal
 from myxtts.text.pauses import WORD_BOUNDARY
-from myxtts.text.shared_rules import roman_value
+from myxtts.text.rules import roman_value
 from myxtts.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 2000

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text import english_numbers as say
-from myxtts.text.rules import Rule, alternatives, rule
-from myxtts.text.shared_rules import ROMAN_PATTERN, roman_value
+from myxtts.text.rules import ROMAN_PATTERN, Rule, alternatives, roman_value, rule
 
 TITLES = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Gen": "General",

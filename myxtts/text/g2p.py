@@ -24,9 +24,9 @@ from pathlib import Path
 
 from myxtts.text.cleanup import base_language
 from myxtts.text.g2p_english import VOWELS, EnglishG2P
-from myxtts.text.g2p_files import load_model
+from myxtts.text.g2p_model import load_model
 from myxtts.text.g2p_persian import PersianG2P
-from myxtts.text.homograph_rules import rules_path
+from myxtts.text.homographs import rules_path
 from myxtts.text.languages import READABLE_SIGNS, is_foreign
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import Pause, Segmenter, Span

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.context_models import HomographModel, Reading
-from myxtts.text.homograph_rules import find_rule
-from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.g2p_model import LetterTagger
+from myxtts.text.homographs import HomographModel, Reading, find_rule
 
 _UNSTRESSED = frozenset(
     "a an the and or but of to in on at by for from with as is are was were be been am has had have do does can could will "

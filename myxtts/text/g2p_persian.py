@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.text.context_models import EzafeModel, HomographModel
-from myxtts.text.homograph_rules import find_rule
-from myxtts.text.letter_tagger import LetterTagger
-from myxtts.text.persian_ezafe import DAY_PARTS, Place, may_have_ezafe, must_have_ezafe
+from myxtts.text.g2p_model import LetterTagger
+from myxtts.text.homographs import HomographModel, find_rule
+from myxtts.text.persian_ezafe import DAY_PARTS, EzafeModel, Place, may_have_ezafe, must_have_ezafe
 from myxtts.text.persian_letters import (
     AFFRICATES,
     HAMZA,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, digits_in_words, group_in_words
-from myxtts.text.rules import DIGITS, LONGEST_NUMBER, Rule, SpokenPart, rule, spoken
-from myxtts.text.shared_rules import (
+from myxtts.text.rules import (
+    DIGITS,
     FROM_SUPERSCRIPT,
+    LONGEST_NUMBER,
     SUPERSCRIPTS,
+    Rule,
+    SpokenPart,
     address_rules,
     letters_with_ampersand,
     read_address,
+    rule,
+    spoken,
 )
 
 _ADDRESS_SIGNS = {

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 
 from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words
-from myxtts.text.rules import DIGITS, Rule, alternatives, rule, spoken
-from myxtts.text.shared_rules import roman_value
+from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule, spoken
 
 _HONORIFICS = {
     "ع": "علیه‌السلام", "ص": "صلی‌الله‌علیه‌و‌آله", "س": "سلام‌الله‌علیها", "عج": "عجل‌الله‌تعالی‌فرجه‌الشریف",

@@ -1,4 +1,4 @@
-"""Training of the log-linear models of `myxtts.text.context_models`: homographs and the ezafe."""
+"""Training of the log-linear models of `myxtts.text.homographs` and `myxtts.text.persian_ezafe`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from myxtts.text.context_models import (
-    EZAFE_TABLE_SIZE,
-    HOMOGRAPH_TABLE_SIZE,
-    EzafeModel,
-    HomographModel,
-    Reading,
-    context_features,
-    ezafe_slots,
-    slots_of,
-)
+from myxtts.text.homographs import HOMOGRAPH_TABLE_SIZE, HomographModel, Reading, context_features, slots_of
+from myxtts.text.persian_ezafe import EZAFE_TABLE_SIZE, EzafeModel, ezafe_slots
 from myxtts.training.g2p_persian_labels import UNKNOWN, Example
 
 _HOMOGRAPH_EPOCHS = 12

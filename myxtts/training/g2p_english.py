@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import TextError
-from myxtts.text.context_models import HomographModel, Reading
-from myxtts.text.g2p_files import G2PModel
+from myxtts.text.g2p_model import G2PModel
+from myxtts.text.homographs import HomographModel, Reading
 from myxtts.training.g2p_alignment import Aligner, count_chunks
 from myxtts.training.g2p_context_models import HomographExample, train_homographs
 from myxtts.training.g2p_tagger import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights

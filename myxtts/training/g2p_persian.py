@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.text.context_models import EzafeModel, HomographModel, Reading
 from myxtts.text.g2p import reviewed_readings
-from myxtts.text.g2p_files import G2PModel
+from myxtts.text.g2p_model import G2PModel, LetterTagger
 from myxtts.text.g2p_persian import mark_array, words_and_pauses
-from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.homographs import HomographModel, Reading
+from myxtts.text.persian_ezafe import EzafeModel
 from myxtts.text.persian_letters import ALPHABET, KASRA, MARKS, PERSIAN_VOWELS, Line, read_line
 from myxtts.training.g2p_context_models import HomographExample, train_ezafe, train_homographs, with_likely_ezafe
 from myxtts.training.g2p_persian_labels import (

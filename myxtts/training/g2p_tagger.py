@@ -1,4 +1,4 @@
-"""The letter tagger (`myxtts.text.letter_tagger`) in TensorFlow, and its batches of labeled texts.
+"""The letter tagger (`myxtts.text.g2p_model`) in TensorFlow, and its batches of labeled texts.
 
 Texts are grouped by length into a few static shapes, so the step is compiled once per shape. Convolutions are matrix products of
 shifted copies, which also run where TensorFlow has no gradient of a dilated convolution (docs/training.md).
@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.text.letter_tagger import EPSILON, KERNEL_SIZE, LetterTagger
+from myxtts.text.g2p_model import EPSILON, KERNEL_SIZE, LetterTagger
 
 IGNORED = -1
 """A label that does not enter the loss."""

@@ -20,7 +20,7 @@ from myxtts.errors import CheckpointError, ConfigError, TrainingError
 from myxtts.runtime.compilation import RetraceWatch
 from myxtts.runtime.locks import RunLock
 from myxtts.runtime.timers import StageTimers, StepClock
-from myxtts.text.letter_tagger import LetterTagger
+from myxtts.text.g2p_model import LetterTagger
 from myxtts.training.checkpoint import (
     Checkpoint,
     finish_interrupted,

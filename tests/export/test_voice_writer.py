@@ -15,7 +15,7 @@ from myxtts.synthesis import vocoder
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import LICENSE_NAME, license_file, read_description
 from myxtts.text import g2p
-from myxtts.text.g2p_files import load_model, save_model
+from myxtts.text.g2p_model import load_model, save_model
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.tokenizer import FrontEnd, SymbolTable
 from tests.synthesis.test_vocoder import write_vocoder

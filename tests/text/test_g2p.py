@@ -14,7 +14,7 @@ from myxtts.errors import TextError
 from myxtts.text import g2p
 from myxtts.text.g2p import INVENTORY
 from myxtts.text.g2p_english import one_primary_stress, with_plural
-from myxtts.text.g2p_files import load_model, save_model
+from myxtts.text.g2p_model import load_model, save_model
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian_letters import read_line

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.text.letter_tagger import LetterTagger, _product, pack_tagger, unpack_tagger
+from myxtts.text.g2p_model import LetterTagger, _product, pack_tagger, unpack_tagger
 
 
 @pytest.fixture
