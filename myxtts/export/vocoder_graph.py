@@ -42,7 +42,7 @@ from myxtts.synthesis.griffin_lim import LEAST_COVERAGE, LOUDEST, TINY, GriffinL
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 
 LEAST_OVERLAP = 1e-3
-"""Under the sum of the squared windows, as in `models.stft.overlap_weights`."""
+"""Under the sum of the squared windows, as in `models.vocoder.overlap_weights`."""
 
 
 def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from myxtts.batch import Batch
-from myxtts.models.layout import RowLayout
-from myxtts.models.randomness import NoRandomness
+from myxtts.models.layout import NoRandomness, RowLayout
 from myxtts.models.speakers import with_virtual_speakers
 from myxtts.models.xtts import XTTS, AlignedBatch
 

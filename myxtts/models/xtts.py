@@ -23,8 +23,7 @@ from myxtts.models.aligner import (
     path_of_durations,
 )
 from myxtts.models.decoder import FlowDecoder
-from myxtts.models.layout import RowLayout, expand_with_blanks
-from myxtts.models.randomness import NoRandomness
+from myxtts.models.layout import NoRandomness, RowLayout, expand_with_blanks
 from myxtts.models.speakers import SpeakerEncoder, low_passed
 from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
 from myxtts.models.text_encoder import DurationPredictor, TextEncoder

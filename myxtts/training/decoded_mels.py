@@ -22,7 +22,7 @@ from myxtts.cache.clip_table import Cache
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.models.flow_matching import decoded_again
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.atomic import replacing
 from myxtts.training.initial_weights import for_one_speaker, map_weights, read_source

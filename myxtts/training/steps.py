@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from myxtts.batch import Batch, BatchShape, shape_of
 from myxtts.models.flow_matching import ClipLosses, clip_losses
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.training.failures import check_gradients, check_layers
 from myxtts.training.optimization import ADAM_BETAS, OptimizationSettings, adamw, decay_mask, learning_rate_schedule

@@ -19,10 +19,18 @@ import tensorflow as tf
 from myxtts.audio.files import LARGEST_INT16
 from myxtts.batches.crops import CropBatch
 from myxtts.config.config import VocoderConfig
-from myxtts.models.discriminators import PERIODS, SPECTRUM_RESOLUTIONS, PeriodDiscriminator, SpectrumDiscriminator
 from myxtts.models.spec import VocoderSpec
 from myxtts.models.vocoder import Vocoder
-from myxtts.models.vocoder_losses import Losses, copy_synthesis, spectral_losses, within_band
+from myxtts.models.vocoder_losses import (
+    PERIODS,
+    SPECTRUM_RESOLUTIONS,
+    Losses,
+    PeriodDiscriminator,
+    SpectrumDiscriminator,
+    copy_synthesis,
+    spectral_losses,
+    within_band,
+)
 from myxtts.training.optimization import UpdateRule, decay_mask, update_state
 from myxtts.training.state import TrainState
 from myxtts.training.steps import VALIDATION_STEP

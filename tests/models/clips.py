@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from myxtts.batch import NO_CLIP, Batch
 from myxtts.models.flow_matching import Alignment, ClipLosses, clip_losses
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.models.flow_matching import TEACHER_STEPS, clip_losses, decoded_again
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import TEACHER
 from tests.models.clips import N_MELS, batch_of, lay_out, losses_of, make_clips, tiny_model
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from myxtts.models import decoder, layers, speakers, text_encoder
 from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
-from myxtts.models.layout import RowLayout
-from myxtts.models.randomness import NoRandomness
+from myxtts.models.layout import NoRandomness, RowLayout
 from myxtts.models.spec import TIME_CHANNELS
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.models.flow_matching import clip_losses
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from tests.models.clips import lay_out, make_clips, tiny_model
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSpec, mel_numpy
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.speakers import low_passed, source_bands, warped, warped_bands
 from tests.models.clips import N_MELS, batch_of, lay_out, losses_of, make_clips, tiny_model
 

@@ -9,8 +9,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec, pitch_classes
-from myxtts.models.stft import inverse_stft, stft
-from myxtts.models.vocoder import Spectrum, Vocoder, phase_turns, pitch_slope
+from myxtts.models.vocoder import Spectrum, Vocoder, inverse_stft, phase_turns, pitch_slope, stft
 from myxtts.models.vocoder_losses import Made, copy_synthesis, hearing_weights, log_mel, spectral_losses, within_band
 from myxtts.synthesis.vocoder import noise_phases, open_vocoder_file
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.models.flow_matching import clip_losses
-from myxtts.models.randomness import ClipRandomness
+from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
 from tests.models.clips import lay_out, make_clips, tiny_model
 
