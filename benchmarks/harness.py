@@ -18,7 +18,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.safe_files import write_atomically
 
 Rates = dict[str, list[float]]
 IDLE_SECONDS = 0.1

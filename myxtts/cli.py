@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.atomic import is_full
 from myxtts.runtime.console import (
     discard_unwritable_output,
     escape_unencodable_characters,
     flush_output,
     printable,
 )
+from myxtts.runtime.safe_files import is_full
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT

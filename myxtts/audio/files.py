@@ -19,8 +19,7 @@ import soundfile
 import soxr
 
 from myxtts.errors import AudioError
-from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.untrusted_files import open_regular_file
+from myxtts.runtime.safe_files import cause_of, open_regular_file, write_atomically
 
 FORMATS = {
     "wav": ("WAV", "PCM_16"),

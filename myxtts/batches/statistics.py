@@ -26,7 +26,7 @@ from myxtts.cache.changes import read_rejection_memory
 from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.config.config import DataConfig
 from myxtts.errors import CorpusError
-from myxtts.runtime.atomic import cause_of, replacing
+from myxtts.runtime.safe_files import cause_of, replacing
 
 BAR = "█"
 PARTS = " ▏▎▍▌▋▊▉█"

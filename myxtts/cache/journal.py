@@ -31,7 +31,7 @@ from myxtts.cache.format import (
 )
 from myxtts.cache.writer import JOURNAL_NAME, write_error
 from myxtts.errors import CacheError
-from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.safe_files import write_atomically
 
 JOURNAL_MAGIC = b"MyXTTS journal 2"
 

@@ -35,7 +35,7 @@ from myxtts.corpus.utterance import UNSPEAKABLE, Utterance
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.progress import ProgressCallback
-from myxtts.runtime.untrusted_files import open_regular_file
+from myxtts.runtime.safe_files import open_regular_file
 from myxtts.runtime.worker_process import serve_jobs
 from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import FrontEnd

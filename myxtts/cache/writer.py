@@ -1,7 +1,7 @@
 """Writing a cache folder: its lock, publishing a new generation, and taking out dead space.
 
-Every file is written by `myxtts.runtime.atomic`, `cache.json` last. Nothing that a published header names is ever overwritten, so
-that a failed write, a full disk or a power cut leaves the old cache as it was.
+Every file is written by `myxtts.runtime.safe_files`, `cache.json` last. Nothing that a published header names is ever
+overwritten, so that a failed write, a full disk or a power cut leaves the old cache as it was.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from myxtts.cache.format import (
     fingerprint_of,
 )
 from myxtts.errors import CacheError
-from myxtts.runtime.atomic import TEMPORARY_SUFFIX, is_full, write_atomically
 from myxtts.runtime.locks import FolderLock
 from myxtts.runtime.progress import ignore_line
+from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, is_full, write_atomically
 
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"

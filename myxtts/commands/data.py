@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from myxtts.commands.config_flags import add_corpus_flags, config_of, language_code
 from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.errors import CorpusError
-from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.console import exit_on_signals, print_line, printable
 from myxtts.runtime.progress import open_progress
+from myxtts.runtime.safe_files import cause_of, write_atomically
 
 if TYPE_CHECKING:
     from myxtts.cache.verify import VerifyReport

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.errors import ConfigError, EvaluationError
-from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import printable
+from myxtts.runtime.safe_files import cause_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -151,7 +151,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 def _read_words(path: str | None) -> list[str]:
     """The lines of --words; none without it."""
-    from myxtts.runtime.untrusted_files import read_regular_file
+    from myxtts.runtime.safe_files import read_regular_file
 
     if path is None:
         return []

@@ -12,7 +12,7 @@ import textwrap
 import yaml
 
 from myxtts.config.config import SECTIONS, field_descriptions
-from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.safe_files import write_atomically
 
 DEFAULT_FILE = "configs/config.yaml"
 HEADER = """\

@@ -22,7 +22,7 @@ from myxtts.config.config import (
     frame_contradictions,
 )
 from myxtts.errors import ConfigError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 
 LARGEST_FILE_BYTES = 1 << 20
 """configs/config.yaml, with every field and its description, has 20 kB."""

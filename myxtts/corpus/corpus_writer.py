@@ -14,7 +14,7 @@ from pathlib import Path
 
 from myxtts.corpus.utterance import Rejection, write_rejected_csv
 from myxtts.errors import CorpusError
-from myxtts.runtime.atomic import cause_of, replacing, write_atomically
+from myxtts.runtime.safe_files import cause_of, replacing, write_atomically
 
 HEADER = ("id", "text", "normalized", "speaker", "language")
 HELD_OUT_WORDS = 4

@@ -18,7 +18,7 @@ from myxtts.corpus.metadata import SINGLE_SPEAKER, ClipRow, Metadata, read_metad
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 
 METADATA_TYPES = (".csv", ".tsv", ".txt", ".jsonl", ".json")
 EVERYTHING = ("metadata",)

@@ -18,7 +18,7 @@ from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, FolderIndex
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 
 SINGLE_SPEAKER = "speaker"
 """Speaker of a corpus that names none."""

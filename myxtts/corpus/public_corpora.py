@@ -30,7 +30,7 @@ from myxtts.corpus.manifest import read_splits
 from myxtts.corpus.metadata import read_metadata
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 
 LARGEST_PHRASES_BYTES = 1 << 20
 """Of a phrase file; the English one has 91 kB."""

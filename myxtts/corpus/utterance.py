@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import CorpusError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.safe_files import cause_of, write_atomically
 
 WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE = "wrong script", "unknown language", "text cannot be spoken"
 EXPLAINED_REASONS = (WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE)

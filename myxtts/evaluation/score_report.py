@@ -22,7 +22,7 @@ from myxtts.errors import EvaluationError
 from myxtts.evaluation.evaluate import SOURCES, Evaluation
 from myxtts.evaluation.judge import JudgedClip
 from myxtts.evaluation.metrics import METRIC_NAMES, Estimate
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.safe_files import cause_of, write_atomically
 from myxtts.synthesis.score_card import LABELS, MeasuredSentence, Score, ScoreCard, Source, format_score
 from myxtts.synthesis.score_card import SOURCES as CARD_SOURCES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import EvaluationError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 from myxtts.synthesis.score_card import ScoreCard
 from myxtts.synthesis.training_split import TrainingSplit
 

@@ -18,7 +18,7 @@ import numpy as np
 from myxtts.errors import VoiceError
 from myxtts.export.voice_writer import save_voice
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import open_regular_file, read_array_header
+from myxtts.runtime.safe_files import open_regular_file, read_array_header
 from myxtts.synthesis.voice_folder import (
     FORMAT_VERSION,
     OLD_WEIGHTS_NAME,

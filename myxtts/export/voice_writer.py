@@ -16,8 +16,7 @@ import onnx
 
 from myxtts.errors import VoiceError
 from myxtts.export.networks import speaker_model, voice_model
-from myxtts.runtime.atomic import cause_of, replacing_folder
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import cause_of, read_regular_file, replacing_folder
 from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
 from myxtts.synthesis.reader import g2p_file, g2p_name
 from myxtts.synthesis.samples import SAMPLE_TEXTS, speak_sample

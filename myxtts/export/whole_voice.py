@@ -20,7 +20,7 @@ from myxtts.export.exported_lexicon import exported_lexicon
 from myxtts.export.graph import Graph
 from myxtts.export.networks import add_speech
 from myxtts.export.vocoder_graph import GriffinLimGraph
-from myxtts.runtime.atomic import cause_of, replacing_folder
+from myxtts.runtime.safe_files import cause_of, replacing_folder
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file

@@ -17,8 +17,8 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from myxtts.errors import TrainingError
-from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.progress import duration
+from myxtts.runtime.safe_files import cause_of, write_atomically
 
 POLL_SECONDS = 1.0
 REMINDER_SECONDS = 60.0

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import append_whole, write_atomically
+from myxtts.runtime.safe_files import append_whole, write_atomically
 
 STATUS_FILE = "status.json"
 STEPS_FILE = "steps.csv"

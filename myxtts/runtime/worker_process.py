@@ -33,7 +33,7 @@ from typing import IO, Any, BinaryIO
 
 import myxtts
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.atomic import cause_of
+from myxtts.runtime.safe_files import cause_of
 
 try:
     import fcntl

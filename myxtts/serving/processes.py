@@ -17,9 +17,8 @@ from pathlib import Path
 import psutil
 
 from myxtts.errors import DiagnosisError, TrainingError
-from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of, write_atomically
+from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, cause_of, read_regular_file, write_atomically
 from myxtts.runtime.status import RunStatus, read_status
-from myxtts.runtime.untrusted_files import read_regular_file
 from myxtts.runtime.worker_process import child_environment, module_command
 
 LAUNCH_NAME = "launch.json"

@@ -22,7 +22,7 @@ from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadat
 from myxtts.corpus.manifest import read_manifest
 from myxtts.corpus.prompts import LANGUAGES, SECONDS_PER_SOUND, Prompt, choose_prompts, prompts_of
 from myxtts.errors import CorpusError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 from myxtts.serving.processes import is_unused
 from myxtts.text.normalize import normalize_text
 

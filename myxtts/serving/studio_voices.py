@@ -17,7 +17,7 @@ from fastapi import UploadFile
 from pydantic import BaseModel, Field
 
 from myxtts.errors import AudioError, MyXTTSError, TextError, VoiceError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.safe_files import cause_of, write_atomically
 from myxtts.serving.turns import SpeechEngine
 from myxtts.serving.uploads import decode_upload
 from myxtts.synthesis.options import SpeechOptions, check_language, check_name

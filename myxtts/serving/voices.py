@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from myxtts.audio.files import write_audio
 from myxtts.errors import AudioError, VoiceError
-from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of
 from myxtts.runtime.console import printable
+from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, cause_of
 from myxtts.synthesis.bundled import bundled_voices, find_voice, guess_language, voice_for_text
 from myxtts.synthesis.options import SHOWN_NAMES, check_front_end, parse_mixture
 from myxtts.synthesis.speaker import Speaker

@@ -13,7 +13,7 @@ from typing import Any
 
 from myxtts.audio.files import resample
 from myxtts.errors import MyXTTSError, TextError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 from myxtts.synthesis.options import SpeechOptions, check_language, check_text_length, parse_mixture
 from myxtts.synthesis.output import AudioFileWriter, check_output_rate, resolve_format, synthetic_tags
 from myxtts.synthesis.voice import Voice

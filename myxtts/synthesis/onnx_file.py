@@ -16,7 +16,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import check_regular_file, read_regular_file
+from myxtts.runtime.safe_files import check_regular_file, read_regular_file
 
 GRAPH_FORMAT = "myxtts-graph-1"
 """Metadata entry `format` of every file; raised when names or meanings of inputs and outputs change."""

@@ -22,8 +22,8 @@ import soundfile
 import myxtts
 from myxtts.audio.files import FORMATS, WRITE_SAMPLES, check_rate, samples_to_pcm
 from myxtts.errors import AudioError
-from myxtts.runtime.atomic import temporary_path
 from myxtts.runtime.console import printable, signals_deferred
+from myxtts.runtime.safe_files import temporary_path
 
 LOWEST_RATE, HIGHEST_RATE = 4000, 192_000
 """Hz of the output."""

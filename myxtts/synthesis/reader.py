@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from myxtts.errors import TextError, VoiceError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 from myxtts.synthesis.markup import Break, Mark, Part, SpokenText, Style
 from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, Source, cut_symbols
 from myxtts.synthesis.voice_folder import VoiceDescription

@@ -16,9 +16,8 @@ from pydantic.dataclasses import dataclass
 import myxtts
 from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
-from myxtts.runtime.atomic import cause_of, write_atomically
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import cause_of, read_regular_file, write_atomically
 from myxtts.synthesis.voice_folder import VOICE_MODEL_NAME, file_checksum
 
 FORMAT = "myxtts-scores"

@@ -13,8 +13,7 @@ from myxtts.audio.clips import SILENT_PEAK, level_loudness, trim_silence
 from myxtts.audio.files import probe_audio, read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import AudioError, VoiceError
-from myxtts.runtime.atomic import cause_of, write_atomically
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import cause_of, read_regular_file, write_atomically
 from myxtts.synthesis.voice_folder import VoiceDescription
 
 FORMAT = "myxtts-speaker"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.errors import AudioError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.safe_files import cause_of, write_atomically
 from myxtts.text.pauses import PAUSE_SYMBOLS, WORD_BOUNDARY
 from myxtts.text.tracing import Origin, TracedText
 

@@ -34,7 +34,7 @@ from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.console import printable
-from myxtts.runtime.untrusted_files import check_regular_file, open_regular_file, read_regular_file
+from myxtts.runtime.safe_files import check_regular_file, open_regular_file, read_regular_file
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.text.lexicon import load_lexicon
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.errors import TextError
-from myxtts.runtime.atomic import write_atomically
-from myxtts.runtime.untrusted_files import read_array_header, read_regular_file
+from myxtts.runtime.safe_files import read_array_header, read_regular_file, write_atomically
 from myxtts.text.homographs import HOMOGRAPH_TABLE_SIZE as homographs_size
 from myxtts.text.homographs import HomographModel, Reading
 from myxtts.text.persian_ezafe import EZAFE_TABLE_SIZE as ezafe_size

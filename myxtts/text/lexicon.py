@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from myxtts.errors import TextError
-from myxtts.runtime.untrusted_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file
 from myxtts.text.persian_letters import unify_letters
 
 LARGEST_BYTES = 64 << 20

@@ -29,8 +29,8 @@ import tensorflow as tf
 from myxtts.batches.feed import open_feed
 from myxtts.batches.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.config.config import XTTSConfig
-from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.machine import MachineSampler, usable_cores
+from myxtts.runtime.safe_files import write_atomically
 from myxtts.runtime.timers import StepClock
 from myxtts.training.hardware import Hardware
 from myxtts.training.loop import take_steps

@@ -29,7 +29,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
 from myxtts.errors import CheckpointError
-from myxtts.runtime.atomic import TEMPORARY_SUFFIX, cause_of, recover_folder, replacing_folder
+from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, cause_of, recover_folder, replacing_folder
 
 FORMAT_VERSION = 2
 """1: arrays in an npz file (0.1.0). 2: safetensors."""

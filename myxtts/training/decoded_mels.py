@@ -24,7 +24,7 @@ from myxtts.errors import ConfigError
 from myxtts.models.flow_matching import decoded_again
 from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.atomic import replacing
+from myxtts.runtime.safe_files import replacing
 from myxtts.training.initial_weights import for_one_speaker, map_weights, read_source
 from myxtts.training.starting_config import read_origin
 

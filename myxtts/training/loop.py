@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError, MyXTTSError, TrainingError
-from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.console import StopOnSignal
+from myxtts.runtime.safe_files import cause_of
 from myxtts.runtime.timers import Stage, StageTimers, StepClock
 from myxtts.training.display import Display
 from myxtts.training.run_recorder import RunRecorder

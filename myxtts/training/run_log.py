@@ -27,7 +27,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from myxtts.audio.files import write_audio
 from myxtts.errors import MyXTTSError
-from myxtts.runtime.atomic import append_whole, cause_of, is_full
+from myxtts.runtime.safe_files import append_whole, cause_of, is_full
 from myxtts.runtime.status import LOG_NAME
 
 VERSION = "brain.Event:2"

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.errors import TrainingError
-from myxtts.runtime.atomic import cause_of
 from myxtts.runtime.compilation import RetraceWatch
+from myxtts.runtime.safe_files import cause_of
 from myxtts.runtime.status import STATUS_FILE, StatusWriter
 from myxtts.runtime.timers import StepClock
 from myxtts.training.display import Display, LiveMetrics, account_rows

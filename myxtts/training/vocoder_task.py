@@ -20,8 +20,8 @@ from myxtts.errors import CheckpointError
 from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec
 from myxtts.models.vocoder_losses import Losses
-from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.compilation import RetraceWatch
+from myxtts.runtime.safe_files import write_atomically
 from myxtts.synthesis.vocoder import NeuralVocoder, open_vocoder_file
 from myxtts.training.checkpoint import (
     Checkpoint,

@@ -19,8 +19,8 @@ from myxtts.batches.feed import Feed, validation_batches
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import TrainingError
 from myxtts.models.xtts import XTTS
-from myxtts.runtime.atomic import write_atomically
 from myxtts.runtime.compilation import RetraceWatch
+from myxtts.runtime.safe_files import write_atomically
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.synthesis.samples import speak_in_child
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint

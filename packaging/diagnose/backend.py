@@ -11,7 +11,7 @@ from setuptools.build_meta import *  # noqa: F403 - every hook but the two below
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "myxtts"
 PACKAGE = HERE / "myxtts_diagnose"
-RUNTIME = ("atomic", "machine", "signatures", "tensorflow_counters", "timers")
+RUNTIME = ("machine", "safe_files", "signatures", "tensorflow_counters", "timers")
 RENAMED = {
     "myxtts.diagnostics.observe": "myxtts_diagnose",
     "myxtts.runtime": "myxtts_diagnose.runtime",

@@ -23,7 +23,7 @@ from myxtts.cache.verify import (
     verify_and_fix_cache,
 )
 from myxtts.errors import CacheError
-from myxtts.runtime.atomic import temporary_path
+from myxtts.runtime.safe_files import temporary_path
 from tests.cache.cache_builder import CLIPS, edit_header
 from tests.corpus.tiny_corpus import make_corpus, tiny_config
 

@@ -137,7 +137,7 @@ def test_a_studio_killed_with_references_in_memory_leaves_no_file(start, tmp_pat
 KILLED_START = """
 import os, signal, sys
 from pathlib import Path
-from myxtts.runtime import atomic
+from myxtts.runtime import safe_files
 from myxtts.serving import processes
 
 moments = iter(range(100))
@@ -156,7 +156,7 @@ def popen(*arguments, **options):
     print(process.pid, flush=True)
     maybe_die()
     return process
-atomic.os.replace, processes.subprocess.Popen = replace, popen
+safe_files.os.replace, processes.subprocess.Popen = replace, popen
 processes.launch(Path(sys.argv[1]), processes.Launch(("--version",), minutes=5.0))
 """
 """A start that is killed before or after each of its steps: launch.json, the process, launch.json with its id."""

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from myxtts.errors import TextError, TrainingError
-from myxtts.runtime import atomic as disk
+from myxtts.runtime import safe_files as disk
 from myxtts.runtime import status as status_module
-from myxtts.runtime.atomic import append_whole
 from myxtts.runtime.compilation import RetraceWatch
+from myxtts.runtime.safe_files import append_whole
 from myxtts.runtime.status import STATUS_FILE, read_status, read_steps
 from myxtts.runtime.timers import StepClock
 from myxtts.training import run_log as logbook_module

@@ -21,7 +21,7 @@ from myxtts.diagnostics.observe.page import report_to_html
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.report import Report, build_report
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.safe_files import write_atomically
 
 
 class Observation:

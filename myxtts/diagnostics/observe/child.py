@@ -25,7 +25,7 @@ from typing import Any
 
 from myxtts.diagnostics.observe.hooks import Instrumentation
 from myxtts.errors import DiagnosisError
-from myxtts.runtime.atomic import write_atomically
+from myxtts.runtime.safe_files import write_atomically
 
 OWN_DEFAULTS = (
     "TF_CPU_ALLOCATOR_USE_BFC",

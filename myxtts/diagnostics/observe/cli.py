@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import DiagnosisError, MyXTTSError
-from myxtts.runtime.atomic import cause_of, write_atomically
+from myxtts.runtime.safe_files import cause_of, write_atomically
 
 
 def main(arguments: list[str] | None = None) -> int:
