@@ -42,10 +42,13 @@ def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndar
     samples = condition(samples, sample_rate, config.trim_silence_db, config.loudness_db)
     seconds = len(samples) / sample_rate
     if seconds > config.max_seconds:
-        raise AudioError(f"{path} is {seconds:.1f} s long; data.max_seconds is {config.max_seconds:g}.", "too long")
+        raise AudioError(
+            f"{path} is {seconds:.1f} s long; the maximum is {config.max_seconds:g} s (data.max_seconds).", "too long"
+        )
     if seconds < config.min_seconds:
         raise AudioError(
-            f"{path} is only {seconds:.2f} s long; data.min_seconds is {config.min_seconds:g}.", "too short"
+            f"{path} is only {seconds:.2f} s long; the minimum is {config.min_seconds:g} s (data.min_seconds).",
+            "too short",
         )
     return np.ascontiguousarray(samples)
 

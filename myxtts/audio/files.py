@@ -66,14 +66,14 @@ def read_audio(
             return _read_whole_stream(path, sound, longest_seconds, first_seconds)
         seconds = sound.frames / sound.samplerate
         if longest_seconds is not None and seconds > longest_seconds:
-            raise AudioError(f"{path} is {seconds:.1f} s long; at most {longest_seconds:g} s are read.", "too long")
+            raise AudioError(f"{path} is {seconds:.1f} s long; the maximum is {longest_seconds:g} s.", "too long")
         expected, rate, file_format = sound.frames, sound.samplerate, sound.format
         if first_seconds is not None:
             expected = min(expected, round(first_seconds * rate))
         try:
             samples = _read_samples(sound, expected)
         except soundfile.LibsndfileError as error:
-            raise AudioError(f"{path} breaks off: {error.error_string}", "cut off") from None
+            raise AudioError(f"{path} cannot be decoded to its end: {error.error_string}", "cut off") from None
     if len(samples) < expected and (file_format != "MP3" or _mp3_states_length(path)):
         raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
     if samples.ndim == 2:
@@ -88,9 +88,9 @@ def _read_whole_stream(
     limits = [seconds * rate for seconds in (first_seconds, longest_seconds) if seconds is not None]
     samples = read_stream(sound, round(min(limits)) + 1 if limits else UNKNOWN_FRAMES)
     if not len(samples):
-        raise AudioError(f"{path} is an audio file without a single sample.", "empty file")
+        raise AudioError(f"{path} is an audio file without samples.", "empty file")
     if longest_seconds is not None and len(samples) > longest_seconds * rate:
-        raise AudioError(f"{path} is longer than {longest_seconds:g} s, which is all that is read.", "too long")
+        raise AudioError(f"{path} is longer than the maximum of {longest_seconds:g} s.", "too long")
     return samples[: None if first_seconds is None else round(first_seconds * rate)], rate
 
 
@@ -117,7 +117,7 @@ def _read_samples(sound: soundfile.SoundFile, count: int) -> np.ndarray:
         return sound.read(count, dtype="int16") * np.float32(1 / 32768)
     samples = sound.read(count, dtype="float32")
     if not np.isfinite(samples).all():
-        raise AudioError(f"{sound.name} holds samples that are not finite numbers (NaN or infinity).", "not finite")
+        raise AudioError(f"{sound.name} contains samples that are not finite (NaN or infinity).", "not finite")
     return samples
 
 
@@ -136,7 +136,7 @@ def _open_audio(path: str | Path) -> Iterator[soundfile.SoundFile]:
     try:
         with soundfile.SoundFile(os.fspath(path)) as sound:
             if sound.frames == 0:
-                raise AudioError(f"{path} is an audio file without a single sample.", "empty file")
+                raise AudioError(f"{path} is an audio file without samples.", "empty file")
             yield sound
     except soundfile.LibsndfileError as error:
         raise AudioError(f"{path} is not an audio file that can be read: {error.error_string}", "not audio") from None
@@ -219,14 +219,14 @@ def resample(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
 def check_rate(format: str, sample_rate: int) -> None:
     """Raise an `AudioError` if a format has no such sample rate."""
     if format == "mp3" and sample_rate not in MP3_RATES:
-        expected = f"MP3 has {', '.join(map(str, MP3_RATES))}; or write wav, flac or ogg."
+        expected = f"MP3 supports {', '.join(map(str, MP3_RATES))}; or write wav, flac or ogg."
     elif format == "ogg" and sample_rate > OGG_HIGHEST_RATE:
-        expected = f"Ogg has up to {OGG_HIGHEST_RATE} Hz; or write wav or flac."
+        expected = f"Ogg supports up to {OGG_HIGHEST_RATE} Hz; or write wav or flac."
     elif format == "flac" and sample_rate > FLAC_HIGHEST_ODD_RATE and sample_rate % 10:
-        expected = "FLAC has only tens of Hz there; or write wav."
+        expected = "Above 65535 Hz, FLAC supports multiples of 10 Hz; or write wav."
     else:
         return
-    raise AudioError(f"{format} has no sample rate of {sample_rate} Hz. {expected}", "not audio")
+    raise AudioError(f"{format} does not support a sample rate of {sample_rate} Hz. {expected}", "not audio")
 
 
 def write_audio(
@@ -253,7 +253,7 @@ def write_audio(
     check_rate(name, sample_rate)
     samples = np.asarray(samples, np.float32)
     if not np.isfinite(samples).all():
-        raise AudioError("The samples to write are not all finite numbers (NaN or infinity).", "not finite")
+        raise AudioError("The samples to write must be finite. Received: NaN or infinity.", "not finite")
     encoded = _encode(samples, sample_rate, name, quality)
     if not isinstance(target, str | os.PathLike):
         target.write(encoded)

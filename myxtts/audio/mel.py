@@ -97,7 +97,7 @@ class MelSpec:
         """The spec that `to_dict` wrote."""
         expected = {field.name for field in dataclasses.fields(cls)}
         if set(values) != expected:
-            raise ConfigError(f"A mel is described by {sorted(expected)}. Received: {sorted(values)}.")
+            raise ConfigError(f"Expected the mel settings {sorted(expected)}. Received: {sorted(values)}.")
         return cls(**values)
 
     @property
@@ -145,7 +145,7 @@ def mel_numpy(samples: np.ndarray, spec: MelSpec) -> np.ndarray:
     samples = np.asarray(samples, np.float32)
     if samples.ndim != 1 or samples.size == 0:
         raise AudioError(
-            f"A mel is made of one channel with samples in it. Received shape: {samples.shape}.", "empty file"
+            f"Expected one channel of samples, shape (samples,). Received shape: {samples.shape}.", "empty file"
         )
     left = spec.n_fft // 2
     padded = np.pad(samples, (left, spec.n_fft - left), mode="reflect")

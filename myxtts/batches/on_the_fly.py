@@ -230,7 +230,7 @@ class PythonFrames:
         mel = mel_numpy(load_clip(self.paths[clip], self.config, spec.sample_rate), spec)
         if len(mel) != self.table.frame_counts[clip]:
             raise CacheError(
-                f"{self.paths[clip]} has {len(mel)} frames, its cache entry {self.table.frame_counts[clip]}: it was changed. "
+                f"{self.paths[clip]} has {len(mel)} frames; expected {self.table.frame_counts[clip]}: the recording was changed. "
                 "Run `myxtts prepare` again."
             )
         first = start - int(starts[clip])

@@ -213,7 +213,7 @@ def build_plan(
         raise PlanError(f"Unknown plan. Received: {kind!r}. Expected one of: {', '.join(PLAN_KINDS)}.")
     clips = np.arange(len(frame_counts)) if clips is None else np.asarray(clips)
     if not len(clips):
-        raise PlanError("No clip is left to plan. Look at the report of rejected clips, or raise the limits.")
+        raise PlanError("No clip is left to plan. Read the report of rejected clips, or raise the limits.")
     every_clip = clips if other_clips is None else np.concatenate([clips, np.asarray(other_clips)])
     frames, tokens = np.asarray(frame_counts)[every_clip], np.asarray(token_counts)[every_clip]
     _refuse_long_clips(every_clip, frames, tokens, max_text_length, max_mel_frames)

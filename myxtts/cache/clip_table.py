@@ -192,7 +192,7 @@ class Cache(PreparedTable):
         """One line: minutes of speech by the bandwidth of the recordings, and their signal-to-noise ratio."""
         is_known = np.asarray(self.bandwidths) > 0
         if not is_known.any():
-            return "bandwidth of the recordings: not measured yet (`myxtts prepare` does it)"
+            return "bandwidth of the recordings: not measured yet (run `myxtts prepare`)"
         minutes = self.frame_counts / self.mel.frames_per_second / 60
         bands = np.digitize(self.bandwidths, [edge * 1000 for edge in BANDWIDTH_EDGES_KHZ])
         names = (
@@ -303,8 +303,8 @@ def open_cache(
     header = read_header(folder, expected_settings)
     if expected_fingerprint is not None and header["fingerprint"] != expected_fingerprint:
         raise CacheError(
-            f"The cache in {folder} was prepared with other settings. Received fingerprint {header['fingerprint']}, expected "
-            f"{expected_fingerprint}. Run `myxtts prepare` with the present settings."
+            f"The cache in {folder} was prepared with different settings. Received fingerprint {header['fingerprint']}, expected "
+            f"{expected_fingerprint}. Run `myxtts prepare` with the current settings."
         )
     n_mels = header["mel"]["n_mels"]
     for name, size in (

@@ -136,8 +136,8 @@ class HeaderError(CacheError):
         messages = {
             "missing": f"There is no prepared cache in {folder} ({HEADER_NAME} is missing). Run `myxtts prepare`.",
             "damaged": str(damaged(folder, f"{HEADER_NAME} {detail}")),
-            "stale": f"The cache in {folder} was prepared with other settings: {detail}. Run `myxtts prepare` with the present "
-            "settings.",
+            "stale": f"The cache in {folder} was prepared with different settings: {detail}. Run `myxtts prepare` with the "
+            "current settings.",
         }
         super().__init__(messages[fault])
         self.fault, self.detail = fault, detail

@@ -125,7 +125,7 @@ def join_caches(
             differences = f"{first.front_end_kind}, {part.name} has {part.cache.front_end_kind}"
         if differences:
             raise CacheError(
-                f"{part.name} was prepared in another way than {parts[0].name}: {differences}. Prepare both with the same "
+                f"{part.name} and {parts[0].name} were prepared differently: {differences}. Prepare both with the same "
                 "settings."
             )
     chosen = [_kept_clips(part, held_out_speakers) for part in parts]
@@ -169,7 +169,7 @@ def _report_held_out(
         left_out = sum(part.cache.num_clips - len(clips) for part, clips in zip(parts, chosen, strict=True))
         announce(f"Held out, never trained on: {', '.join(names)} ({left_out} clips)")
     if not any(len(clips) for clips in chosen):
-        raise CorpusError("data.held_out_speakers names every speaker, so that no clip is left. Keep some of them.")
+        raise CorpusError("data.held_out_speakers names every speaker, so no clip is left. Remove some names.")
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def user_cache_folder() -> Path:
         return platformdirs.user_cache_path("myxtts", appauthor=False)
     except RuntimeError:  # neither HOME nor the user database names a folder
         raise CacheError(
-            "This user has no home folder that a cache could be kept in (HOME is not set). Name a folder for it: "
+            "There is no home folder to store the cache in (HOME is not set). Name a folder for it: "
             "--cache-dir FOLDER, or data.cache_dir in the configuration file."
         ) from None
 
@@ -135,7 +135,7 @@ def _check_name(folder: Path) -> None:
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)
         raise CacheError(
-            f"No cache can be kept in such a folder ({cause}). Received: {str(folder)[:200]!r}. Name another one: "
+            f"The cache cannot be stored in this folder ({cause}). Received: {str(folder)[:200]!r}. Name another one: "
             "--cache-dir FOLDER, or data.cache_dir in the configuration file."
         ) from None
 
@@ -285,6 +285,6 @@ def language_notices(prepared_as: Sequence[str], utterances: Sequence[Utterance]
     if not given_up or not new:
         return ()
     return (
-        f"Warning: this corpus was prepared with texts in {', '.join(given_up)}; now they are read as {', '.join(new)}. "
+        f"Warning: this corpus was prepared with texts in {', '.join(given_up)}; they are now read as {', '.join(new)}. "
         f"If that is a mistake, give --language {given_up[0]} (data.language).",
     )

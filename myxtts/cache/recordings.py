@@ -178,6 +178,6 @@ def _refuse_undecodable(utterances: list[Utterance], sample_rate: int) -> None:
     listed = "\n".join(f"  {one.path}" for one in utterances[:LISTED_FILES])
     rest = f"\n  … and {len(utterances) - LISTED_FILES} more" if len(utterances) > LISTED_FILES else ""
     raise CorpusError(
-        f"data.preprocessing_mode: runtime decodes 16-bit WAV at {sample_rate} Hz only. {len(utterances)} recordings are "
-        f"something else:\n{listed}{rest}\nUse preprocessing_mode: precompute (the default), which reads every format."
+        f"data.preprocessing_mode: runtime decodes 16-bit WAV at {sample_rate} Hz only. {len(utterances)} recordings have "
+        f"another format or rate:\n{listed}{rest}\nUse preprocessing_mode: precompute (the default), which reads every format."
     )

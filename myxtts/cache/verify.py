@@ -159,7 +159,7 @@ def verify_and_fix_cache(
     if left:
         raise CacheError(
             f"The cache in {folder} could not be repaired: {left[0].kind} in {left[0].file} ({left[0].detail}). "
-            "Is the disk failing? Remove the folder and run `myxtts prepare`."
+            "The disk may be failing. Remove the folder and run `myxtts prepare`."
         )
     return VerifyReport(folder, tuple(problems), checked, damaged_ids, True, prepared.report)
 
@@ -230,7 +230,7 @@ def find_problems(
         return [Problem(STALE, HEADER_NAME, detail)], None
     is_unfinished = unfinished_clips(folder) is not None
     problems = [
-        Problem(LEFT_OVER, path.name, f"{path.stat().st_size} bytes that the cache does not name")
+        Problem(LEFT_OVER, path.name, f"{path.stat().st_size} bytes that do not belong to the cache")
         for path in unnamed_files(folder, header)
         if not (is_unfinished and path.name == JOURNAL_NAME)
     ]
@@ -285,7 +285,7 @@ def _problems_of_index(folder: Path, header: Mapping[str, Any]) -> list[Problem]
         if len(data) != size:
             problems.append(Problem(INDEX_DAMAGED, name, f"{len(data)} bytes, expected {size}"))
         elif zlib.crc32(data.data) != checksum:
-            problems.append(Problem(INDEX_DAMAGED, name, "it is not what was written (checksum)"))
+            problems.append(Problem(INDEX_DAMAGED, name, "it does not match its checksum"))
     return problems
 
 
@@ -319,12 +319,14 @@ def _problems_of_records(cache: Cache, progress: ProgressCallback) -> list[Probl
         progress("checking records", clip + 1, cache.num_clips)
     problems, listed = [], ", ".join(names)
     if cut_off:
-        problems.append(Problem(TRUNCATED, listed, f"{len(cut_off)} clips lie beyond the end", tuple(cut_off)))
+        problems.append(
+            Problem(TRUNCATED, listed, f"{len(cut_off)} clips are beyond the end of the file", tuple(cut_off))
+        )
     if flipped:
         problems.append(Problem(FLIPPED, listed, f"{len(flipped)} clips do not match their checksum", tuple(flipped)))
     if all_frames[:1].any() or all_tokens[:1].any():
         everything = tuple(range(cache.num_clips))
-        problems.append(Problem(FLIPPED, listed, "the zero row that padding points at is not zero", everything))
+        problems.append(Problem(FLIPPED, listed, "row 0, which padding reads, is not zero", everything))
     return problems
 
 

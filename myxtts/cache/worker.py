@@ -44,7 +44,7 @@ WORKER_MODULE = "myxtts.cache.worker"
 """What each process runs: this module."""
 CRASHED = {
     "rejected": "decoder crashed",
-    "detail": "the process that read this clip died (a crash, or killed for lack of memory)",
+    "detail": "the process that read this clip died (it crashed, or was killed for lack of memory)",
     "transient": True,
 }
 """Head of the result of a job whose worker died."""
@@ -98,7 +98,7 @@ class Failure:
         return cls(head["rejected"], head["detail"], "transient" in head)
 
 
-NOTHING_TO_SPEAK = Failure("empty text", "nothing in the text can be spoken")
+NOTHING_TO_SPEAK = Failure("empty text", "the text has nothing that can be spoken")
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def write_error(folder: Path, error: OSError) -> CacheError:
     """The error of a failed write, with what to do about it."""
     if is_full(error):
         return CacheError(
-            f"The disk is full (or a quota is reached): {folder} cannot grow. What is prepared so far is kept, and the cache "
+            f"The disk is full (or a quota is reached): {folder} cannot grow. The clips prepared so far are kept, and the cache "
             "that was there before is intact. Free some space, or set data.cache_dir to another disk, and run `myxtts prepare` "
             "again: it continues where it stopped."
         )

@@ -188,8 +188,8 @@ def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
     plans = [name for name, is_requested in requested.items() if is_requested]
     if len(plans) > 1:
         raise ConfigError(
-            f"The flags ask for two plans: {' and '.join(plans)}. --enable-static-shapes is --plan fixed, "
-            "--disable-static-shapes is --plan dynamic. Give one of them."
+            f"The flags select two plans: {' and '.join(plans)}. --enable-static-shapes is --plan fixed, "
+            "--disable-static-shapes is --plan dynamic. Keep one of them."
         )
     return {"data.plan": plans[0], "data.pad_to_fixed_length": plans[0] == "fixed"} if plans else {}
 

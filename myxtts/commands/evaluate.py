@@ -174,7 +174,7 @@ def everyday_sentences(language: str = "en") -> tuple[Sentence, ...]:
     listed = lists / f"everyday_{language.split('-')[0]}.txt"
     if not listed.is_file():
         raise EvaluationError(
-            f"There are everyday sentences in en and fa. Received: {language}. Give a file of sentences."
+            f"--sentences everyday supports en and fa. Received: {language}. Give a file: --sentences FILE."
         )
     with importlib.resources.as_file(listed) as path:
         return read_sentences(path, language)
@@ -190,7 +190,7 @@ def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceD
     if arguments.recordings_only:
         if arguments.score_card:
             raise EvaluationError(
-                "--score-card belongs to a voice, and --recordings-only measures none. Remove one of them."
+                "--score-card needs a voice, and --recordings-only measures none. Remove one of them."
             )
         return None, None
     if arguments.sample_rate is not None:
@@ -215,9 +215,7 @@ def _score_card(arguments: argparse.Namespace, folder: Path | None) -> ScoreCard
     if card is None or not card.texts:
         return None
     if arguments.score_card:
-        raise EvaluationError(
-            "A new score card needs recordings to compare with. Name their folder: --data FOLDER, such as the one of the first."
-        )
+        raise EvaluationError("A new score card needs recordings to compare with. Name their folder: --data FOLDER.")
     return card
 
 
@@ -286,7 +284,7 @@ def _choose_metrics(arguments: argparse.Namespace, sentences: tuple[Sentence, ..
     is_recorded = any(each.recording is not None for each in sentences)
     if arguments.recordings_only and not (is_recorded and arguments.voice is None):
         raise EvaluationError(
-            "--recordings-only excludes a voice and --sentences: it measures the recordings of --data."
+            "--recordings-only measures the recordings of --data only. Remove the voice or --sentences."
         )
     if arguments.metrics is None:
         return tuple(

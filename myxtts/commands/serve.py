@@ -221,7 +221,7 @@ def check_port(host: str, port: int, flag: str) -> None:
             ) from None
         reason = error.strerror or str(error)
         raise ConfigError(
-            f"{host} port {port} cannot be used: {reason}. Choose another port with {flag}, or end what uses it."
+            f"{host} port {port} cannot be used: {reason}. Choose another port with {flag}, or stop the program that uses it."
         ) from None
 
 
@@ -293,7 +293,7 @@ def run_studio(arguments: argparse.Namespace) -> int:
             workspace.speakers_folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(FolderLock(workspace.folder, LOCK_NAME))
         except FolderIsLocked as locked:
-            raise ConfigError(f"Another studio uses {workspace.folder}: {locked}. Use its page.") from None
+            raise ConfigError(f"Another studio uses {workspace.folder}: {locked}. Open its page, or stop it.") from None
         except OSError as error:
             raise ConfigError(f"The workspace {workspace.folder} cannot be written: {cause_of(error)}.") from None
         voices, problems = open_voices(folders, settings.speakers_folder, arguments.threads)

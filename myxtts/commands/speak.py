@@ -140,9 +140,9 @@ def _run_batch(arguments: argparse.Namespace) -> int:
         ("--timings", arguments.timings),
     ):
         if value is not None:
-            raise TextError(f"--batch and {name} exclude each other. Leave out one of them.")
+            raise TextError(f"--batch and {name} cannot be used together. Remove one of them.")
     if arguments.output is None or arguments.output == STANDARD_STREAM or arguments.play:
-        raise AudioError("--batch writes files: give their folder with -o FOLDER, without --play.", "missing")
+        raise AudioError("--batch writes files: name their folder with -o FOLDER, and leave out --play.", "missing")
     folder, description = _read_voice(arguments, "")
     items = read_batch(arguments.batch, description)
     options = _speech_options(arguments, _speaker_of(arguments.speaker, description))
@@ -313,7 +313,10 @@ def _check_cloning(
         check_reference(path)
         for target in written:
             if os.path.exists(target) and os.path.samefile(path, target):
-                raise AudioError(f"{target} is the reference, which would be replaced. Name another file.", "missing")
+                raise AudioError(
+                    f"{target} is the reference recording and would be overwritten. Name another file with -o.",
+                    "missing",
+                )
     if save_speaker is not None:
         check_place(save_speaker)
 
@@ -350,7 +353,7 @@ def _open_destination(arguments: argparse.Namespace, description: VoiceDescripti
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
     if is_stream and arguments.play:
-        raise AudioError("--play and `-o -` (standard output) exclude each other. Remove one of them.", "missing")
+        raise AudioError("--play and `-o -` (standard output) cannot be used together. Remove one of them.", "missing")
     path = None if output is None or is_stream else Path(output)
     format = resolve_format(path, arguments.format)
     sample_rate = description.mel_spec().sample_rate if arguments.sample_rate is None else arguments.sample_rate

@@ -108,10 +108,12 @@ def run_g2p(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     if not arguments.data.is_dir():
-        raise TextError(f"--data must be a folder with the sources. Received: {arguments.data}.")
+        raise TextError(f"--data must be the folder with the sources (docs/text.md). Received: {arguments.data}.")
     is_persian = arguments.language == "fa"
     if arguments.init_from and not is_persian:
-        raise TextError("--init-from is for Persian. The English model is trained from the beginning in minutes.")
+        raise TextError(
+            "--init-from is for Persian only. Leave it out: the English model trains from scratch in minutes."
+        )
     if arguments.epochs == 0 and not arguments.init_from:
         raise TextError("--epochs 0 trains no tagger. Give --init-from with the model whose tagger is kept.")
     from myxtts.runtime.startup import start_tensorflow

@@ -139,7 +139,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     voice = find_voice(arguments.voice, *([] if arguments.language is None else [arguments.language]))
     if arguments.format == "piper":
         if arguments.words is not None:
-            raise VoiceError("Piper phonemizes by itself. Leave out --words.")
+            raise VoiceError("Piper phonemizes texts itself and needs no word list. Leave out --words.")
         folder = export_piper(voice, arguments.out, arguments.language)
     else:
         export = export_sherpa if arguments.format == "sherpa" else export_onnx
@@ -174,12 +174,16 @@ def _export(arguments: argparse.Namespace) -> int:
     source = find_voice(arguments.source)
     if (source / DESCRIPTION_NAME).is_file():
         if arguments.license or arguments.attribution:
-            raise VoiceError(f"{source} is a voice, and its license cannot be changed by a copy. Leave out the flags.")
+            raise VoiceError(
+                f"{source} is a voice, and a copy keeps its license and credits. Leave out --license and --credit."
+            )
         if arguments.default_speaker:
-            raise VoiceError(f"{source} is a voice. --default-speaker is for the export of a checkpoint. Leave it out.")
+            raise VoiceError(
+                f"--default-speaker is for the export of a checkpoint, and {source} is a voice. Leave it out."
+            )
         for flag, value in (("--steps", arguments.steps), ("--clone-emphasis", arguments.clone_emphasis)):
             if value is not None:
-                raise VoiceError(f"{source} is a voice. {flag} is for the export of a checkpoint. Leave it out.")
+                raise VoiceError(f"{flag} is for the export of a checkpoint, and {source} is a voice. Leave it out.")
         folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
     else:
         folder = _export_checkpoint(source, arguments)
@@ -196,10 +200,10 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
     from myxtts.training.checkpoint import load_checkpoint, resolve_checkpoint
 
     if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:
-        raise VoiceError(f"--steps takes a number from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
+        raise VoiceError(f"--steps must be from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
     emphasis = arguments.clone_emphasis
     if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
-        raise VoiceError(f"--clone-emphasis takes a number from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
+        raise VoiceError(f"--clone-emphasis must be from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
@@ -225,7 +229,7 @@ def _given_speakers(flags: list[str]) -> dict[str, str]:
     for flag in flags:
         language, is_pair, name = flag.partition("=")
         if not (language and is_pair and name):
-            raise VoiceError(f"--default-speaker takes LANGUAGE=NAME, such as fa=voiz. Received: {flag!r:.60}.")
+            raise VoiceError(f"--default-speaker must be LANGUAGE=NAME, such as fa=voiz. Received: {flag!r:.60}.")
         found[language] = name
     return found
 

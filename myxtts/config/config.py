@@ -388,7 +388,7 @@ def frame_contradictions(n_fft: int | Auto, win_length: int | Auto, hop_length: 
         )
     if hop_length != "auto" and n_fft != "auto" and n_fft > 64 * hop_length:
         found.append(
-            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), which no voice can use. "
+            f"data.hop_length ({hop_length}) is less than a 64th of data.n_fft ({n_fft}), which is not supported. "
             "Raise hop_length."
         )
     return found

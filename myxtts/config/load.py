@@ -188,15 +188,15 @@ def _corpora_contradictions(data: DataConfig) -> list[str]:
     found = []
     names = [corpus_name(corpus) for corpus in data.corpora]
     if data.corpora and data.train_data is not None:
-        found.append("data.train_data names one corpus and data.corpora several. Set one of the two.")
+        found.append("data.train_data and data.corpora are both set. Set one of the two.")
     if doubles := sorted({name for name in names if names.count(name) > 1}):
-        found.append(f"Two of data.corpora are called {doubles[0]!r}. Give them different names (name: …).")
+        found.append(f"Two of data.corpora have the name {doubles[0]!r}. Give them different names (name: …).")
     if any("\0" in corpus.folder for corpus in data.corpora):
         found.append("data.corpora: a folder contains a NUL character, which no file name can have. Remove it.")
     is_joint = bool(data.corpora or data.held_out_speakers)
     if data.corpora and data.val_data is not None:
         found.append(
-            "data.val_data belongs to data.train_data. With data.corpora, use a metadata_eval.csv in each corpus."
+            "data.val_data works with data.train_data only. With data.corpora, use a metadata_eval.csv in each corpus."
         )
     if is_joint and data.preprocessing_mode == "runtime":
         found.append(
@@ -206,7 +206,9 @@ def _corpora_contradictions(data: DataConfig) -> list[str]:
         found.append("data.corpora and data.held_out_speakers need data.use_tf_native_loading: true.")
     is_balanced = data.balance != 1 or any(corpus.weight != 1 for corpus in data.corpora)
     if is_balanced and data.plan in ("buckets", "dynamic"):
-        found.append(f"data.balance and weights need the plan packed or fixed, but data.plan is '{data.plan}'.")
+        found.append(
+            f"data.balance and the weights of data.corpora need the plan packed or fixed, but data.plan is '{data.plan}'."
+        )
     return found
 
 

@@ -95,9 +95,9 @@ def _take(packages: dict[str, PromptPackage], name: str, content: bytes) -> None
 def _explain_missing(packages: list[str], from_debs: bool) -> str:
     names = " ".join(packages)
     if from_debs:
-        return f"The given .deb files do not hold these packages: {names}. Get them with: apt-get download {names}"
+        return f"The given .deb files do not contain these packages: {names}. Get them with: apt-get download {names}"
     return (
-        f"These Debian packages are not installed (or without their documentation, as in slim images): {names}.\n"
+        f"These Debian packages are not installed (or lack their documentation, as in slim images): {names}.\n"
         f"  Install them:   sudo apt-get install {names}\n"
         f"  or, without root: apt-get download {names}   and give the .deb files"
     )
@@ -141,14 +141,14 @@ def _data_member(path: Path) -> bytes:
     """The `data.tar` of an ar archive, decompressed as a whole: `tarfile` would read a damaged part as the end."""
     with open(path, "rb") as file:
         if file.read(8) != AR_MAGIC:
-            raise CorpusError(f"{path} is not a Debian package: it does not start like an ar archive.")
+            raise CorpusError(f"{path} is not a Debian package: it is not an ar archive.")
         while len(header := file.read(60)) == 60:
             name, size = header[:16].decode("ascii", "replace").strip().rstrip("/"), int(header[48:58])
             if name.startswith("data.tar"):
                 content = file.read(size)
                 return _decompress(path, name, content)
             file.seek(size + size % 2, 1)
-    raise CorpusError(f"{path} is not a Debian package: it holds no data.tar.")
+    raise CorpusError(f"{path} is not a Debian package: it has no data.tar.")
 
 
 def _decompress(path: Path, name: str, content: bytes) -> bytes:
@@ -159,7 +159,7 @@ def _decompress(path: Path, name: str, content: bytes) -> bytes:
     if name == "data.tar.gz":
         return gzip.decompress(content)
     if name != "data.tar.zst":
-        raise CorpusError(f"{path} is compressed in an unknown way: {name}. Expected: xz, gz or zst.")
+        raise CorpusError(f"{path} has an unsupported compression: {name}. Expected: xz, gz or zst.")
     if shutil.which("dpkg-deb"):
         command, standard_input = ["dpkg-deb", "--fsys-tarfile", str(path.resolve())], None
     elif shutil.which("zstd"):
@@ -305,7 +305,7 @@ def decode_g722(recording: bytes, name: str = "recording") -> np.ndarray:
         from av.error import FFmpegError
     except ImportError:
         raise CorpusError(
-            "Debian's prompts are coded in G.722, which needs PyAV. Run `pip install '.[corpora]'` in the project folder."
+            "Debian's prompts are encoded in G.722, which needs PyAV. Run `pip install '.[corpora]'` in the project folder."
         ) from None
     try:
         with av.open(io.BytesIO(recording), mode="r", format="g722") as container:

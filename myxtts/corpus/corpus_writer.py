@@ -61,7 +61,7 @@ def choose_held_out(lines: Sequence[MetadataLine], count: int) -> set[str]:
         and spoken.count(text) == 1
     ]
     if len(candidates) < count:
-        raise CorpusError(f"{count} sentences cannot be held out: only {len(candidates)} are long and unique enough.")
+        raise CorpusError(f"{count} sentences cannot be held out: only {len(candidates)} are long enough and unique.")
     candidates.sort(key=lambda line: (line.seconds, line.id))
     step = len(candidates) / count
     return {candidates[int((number + 0.5) * step)].id for number in range(count)}
@@ -115,7 +115,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CorpusError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+        raise CorpusError(f"The folder {folder} cannot be created: {error.strerror}.") from None
 
 
 def link_or_copy(audio: Path, target: Path, copy: bool) -> None:

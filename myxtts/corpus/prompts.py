@@ -41,7 +41,9 @@ def prompts_of(language: str) -> tuple[Prompt, ...]:
     The phonemes are those of our own G2P. They are stored with the sentences, because reading 150 Persian ones takes seconds.
     """
     if language not in LANGUAGES:
-        raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
+        raise CorpusError(
+            f"Unknown language {language!r:.40}. There are sentences to record in: {', '.join(LANGUAGES)}."
+        )
     lines = (PROMPT_FOLDER / f"{language}.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.split("\t") for line in lines if not line.startswith("#"))
     return tuple(_prompt(text, language, phonemes) for text, phonemes in pairs)

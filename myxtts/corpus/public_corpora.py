@@ -172,9 +172,7 @@ def build_audiomnist_corpus(
         digits_per_clip: 1, 2, 5 or 10.
     """
     if digits_per_clip not in (1, 2, 5, 10):
-        raise CorpusError(
-            f"The ten digits cannot be split so. Received: {digits_per_clip} per clip. Expected: 1, 2, 5 or 10."
-        )
+        raise CorpusError(f"Digits per clip must be 1, 2, 5 or 10. Received: {digits_per_clip}.")
     source, target = Path(folder) / "data", Path(out)
     speakers = sorted(path.name for path in source.glob("[0-9][0-9]") if path.is_dir())
     if not speakers:

@@ -61,7 +61,7 @@ def build_folder_corpus(
         raise CorpusError(f"The folder of recordings does not exist. Received: {folder}.")
     target = source if out is None else Path(out).resolve()
     if out is None and (source / "metadata.csv").exists():
-        raise CorpusError(f"{source} has a metadata.csv already. Remove it, or give another folder to write to.")
+        raise CorpusError(f"{source} already has a metadata.csv. Remove it, or name another folder to write to.")
     recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
     names = [path.relative_to(source).as_posix() for path in recordings]
     texts = read_texts(source, [_text_path(name) for name in names if (source / _text_path(name)).exists()], language)

@@ -77,7 +77,7 @@ class LJSpeechDataset:
         if not full and kind == "packed":
             if self.config.plan == "packed":
                 raise ConfigError(
-                    "data.plan: packed puts several clips into a row, which four plain tensors cannot describe. "
+                    "With data.plan: packed, a row has several clips, which the four tensors cannot describe. "
                     "Use create_tf_dataset(full=True), or data.plan: fixed, buckets or dynamic."
                 )
             kind = "fixed"

@@ -149,7 +149,7 @@ def reading_line(reading: MonitorReading) -> str:
         state = reading.status.state if reading.is_running else "ended"
         busy = "-" if reading.busy_fraction is None else f"{100 * reading.busy_fraction:.0f} %"
         wait = "-" if reading.wait_fraction is None else f"{100 * reading.wait_fraction:.1f} %"
-        seconds = "" if reading.step_seconds is None else f", {reading.step_seconds:.3f} s a step"
+        seconds = "" if reading.step_seconds is None else f", {reading.step_seconds:.3f} s per step"
         parts.append(f"run {state} at step {reading.status.step}: busy {busy}, waiting {wait}{seconds}")
     else:
         parts.append(f"memory {machine.process_rss_bytes / 2**20:.0f} MB")

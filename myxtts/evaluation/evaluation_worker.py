@@ -33,7 +33,7 @@ def open_evaluation(sentences: Sequence[Sentence], recognizer: str | None) -> Wo
         recognizer: as in `open_recognizer`; a missing package or a language that it lacks is an error now.
     """
     if not sentences:
-        raise EvaluationError("No clip is held out to evaluate on. Raise data.validation_share, or give --val-data.")
+        raise EvaluationError("No clip is held out for evaluation. Raise data.validation_share, or give --val-data.")
     check_packages(METRICS)
     open_recognizer(recognizer, {each.language for each in sentences})
     items = [asdict(each) | {"recording": _text(each.recording)} for each in sentences]
@@ -61,7 +61,7 @@ class WorkerEvaluation:
                 return head["metrics"]
             reason = head.get("failure") or f"its process ended with exit code {head['exit_code']}: {head['stderr']}"
             raise EvaluationError(f"The voice could not be measured: {reason}")
-        raise EvaluationError("The voice could not be measured: the evaluation was ended.")
+        raise EvaluationError("The voice could not be measured: the evaluation was stopped.")
 
     def close(self) -> None:
         """End the process, whatever it does."""

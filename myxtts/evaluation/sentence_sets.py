@@ -80,8 +80,8 @@ def training_notice(sentences: Sequence[Sentence], split: TrainingSplit | None) 
     trained = trained_sentences(sentences, split)
     if split is None or trained is None:
         return (
-            "This voice does not record what it was trained on (it was made by MyXTTS 0.1.0): whether these sentences were "
-            "among it is unknown."
+            "This voice does not record what it was trained on (it was exported by MyXTTS 0.1.0): whether it was "
+            "trained on these sentences is unknown."
         )
     if len(trained) == len(sentences) and not any(split.was_held_out(each.id, each.text) for each in sentences):
         raise EvaluationError(
@@ -92,5 +92,5 @@ def training_notice(sentences: Sequence[Sentence], split: TrainingSplit | None) 
         first = next(each.text for each in sentences if each.id == trained[0])
         return f"The voice was trained on the text of {len(trained)} of these {len(sentences)} sentences, such as {first!r:.60}."
     if not split.is_complete:
-        return "This voice records only a part of what it was trained on: whether these sentences were among the rest is unknown."
+        return "This voice records only part of what it was trained on: whether it was trained on the other sentences is unknown."
     return ""

@@ -41,7 +41,7 @@ def exported_lexicon(description: VoiceDescription, folder: Path, language: str,
     given = {_key(word): word for word in words if len(word.split()) == 1} or frequent_words(language)
     if not given:
         raise VoiceError(
-            f"A voice of phonemes needs a lexicon, and there is no list of words of {language!r} in MyXTTS. Give one: "
+            f"This voice reads phonemes, so it needs a lexicon, and MyXTTS has no word list for {language!r}. Give one: "
             "--words FILE, one word per line."
         )
     tokenizer = open_tokenizer(description, folder)

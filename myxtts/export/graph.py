@@ -228,6 +228,6 @@ def stored_weight(name: str, array: np.ndarray) -> np.ndarray:
     """A weight as it is written: matrices as float16 (half the size; a change of 0.05 % at most), vectors as float32."""
     array = np.asarray(array, np.float32)
     if not np.isfinite(array).all():
-        raise VoiceError(f"The weight {name!r} holds values that are not finite. Use an earlier checkpoint.")
+        raise VoiceError(f"The weight {name!r} has values that are not finite. Use an earlier checkpoint.")
     is_narrow = array.ndim >= 2 and float(np.abs(array).max(initial=0.0)) < LARGEST_FLOAT16
     return np.ascontiguousarray(array, np.float16 if is_narrow else np.float32)

@@ -39,7 +39,7 @@ def convert_voice(old: Path, folder: Path) -> Path:
     description = parse_description(old)
     path = old / OLD_WEIGHTS_NAME
     if description.format_version >= 3:
-        raise VoiceError(f"{old} has the present voice format ({FORMAT_VERSION}) already.")
+        raise VoiceError(f"{old} already has the current voice format ({FORMAT_VERSION}). Use it as it is.")
     weights = read_old_weights(path)
     vectors = weights.pop(SPEAKER_VECTORS, None)
     full_license = license_file(old)
@@ -48,7 +48,7 @@ def convert_voice(old: Path, folder: Path) -> Path:
     try:
         return save_voice(folder, description, weights, vectors, license_text)
     except ValueError as error:  # a kernel with another number of dimensions
-        raise VoiceError(f"{path} does not hold the weights that voice.json describes: {error!s:.100}.") from None
+        raise VoiceError(f"{path} does not have the weights that voice.json describes: {error!s:.100}.") from None
 
 
 def read_old_weights(path: Path) -> dict[str, np.ndarray]:
@@ -89,7 +89,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
         raise VoiceError(f"The weight {name!r:.80} has {len(content)} bytes; expected {expected_bytes}.")
     values = np.frombuffer(content, number_type).reshape(shape).astype(np.float32)
     if not np.isfinite(values).all():
-        raise VoiceError(f"The weight {name!r:.80} holds values that are not finite numbers.")
+        raise VoiceError(f"The weight {name!r:.80} has values that are not finite.")
     return values
 
 

@@ -47,7 +47,7 @@ def export_sherpa(folder: Path, out: Path, language: str | None = None, words: S
     tokens = "".join(f"{symbol} {index}\n" if symbol != " " else f"{index}\n" for symbol, index in ids.items())
     if not voice.speaks_phonemes:
         if words:
-            raise VoiceError("A voice of letters needs no lexicon. Leave out --words.")
+            raise VoiceError("This voice reads letters, so it needs no word list. Leave out --words.")
         model = piper_model(voice, _letter_metadata(voice, ids))
         return _write(voice, out, model, {"tokens.txt": tokens.encode()})
     lexicon = re.sub(r"(?m)^\S+", rf"\g<0> {BLANK}", exported_lexicon(voice.description, folder, voice.language, words))

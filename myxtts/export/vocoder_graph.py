@@ -49,9 +49,7 @@ def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.
     """The model of a vocoder with these weights, by their names in the network."""
     mel = spec.mel
     if mel.win_length != mel.n_fft:
-        raise VoiceError(
-            f"A vocoder needs a window as long as its transform. Received: {mel.win_length} and {mel.n_fft}."
-        )
+        raise VoiceError(f"A vocoder needs win_length equal to n_fft. Received: {mel.win_length} and {mel.n_fft}.")
     graph = Graph(weights)
     scaled = _plus(graph, graph.node("Mul", "mel", graph.constant(1 / INPUT_DEVIATION)), -INPUT_MEAN / INPUT_DEVIATION)
     pitch = _pitch(graph, spec, scaled)
@@ -59,7 +57,7 @@ def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.
     _samples(graph, spec, real, imaginary, gains)
     written = {tensor.name for tensor in graph.model("vocoder", {}, {}, {}).graph.initializer}
     if left_over := sorted(set(weights) - written):
-        raise VoiceError(f"{len(left_over)} weights have no place in a vocoder, such as {left_over[0]!r:.80}.")
+        raise VoiceError(f"{len(left_over)} weights do not belong to a vocoder, such as {left_over[0]!r:.80}.")
     return graph.model(
         "vocoder",
         {"mel": (TensorProto.FLOAT, ("frames", mel.n_mels)), "noise": (TensorProto.FLOAT, ("frames", spec.bins))},

@@ -150,7 +150,7 @@ def _write(
         files = files | _assets_of(description, assets_from, vocoder)
     elif description.vocoder.name != GRIFFIN_LIM and vocoder not in (None, find_vocoder(description.vocoder.name)):
         raise VoiceError(
-            f"The vocoder {vocoder} is not one of the package, so it must be copied: leave out --shared-assets."
+            f"The vocoder {vocoder} is not part of MyXTTS, so it must be copied. Leave out --shared-assets."
         )
     lexicon = description.front_end["lexicon"]
     if lexicon:
@@ -159,7 +159,7 @@ def _write(
     files[DESCRIPTION_NAME] = (json.dumps(asdict(description), ensure_ascii=False, indent=1) + "\n").encode()
     try:
         if folder.exists() and not _may_be_replaced(folder):
-            raise VoiceError(f"{folder} exists and is not a voice, so it is not replaced. Name a new folder.")
+            raise VoiceError(f"{folder} exists and is not a voice, so it was not replaced. Name a new folder.")
         with replacing_folder(folder) as temporary:
             for name, content in files.items():
                 (temporary / name).write_bytes(content)
@@ -176,11 +176,13 @@ def _model_files(
     if spec.has_speakers:
         if speaker_vectors is None or len(speaker_vectors) != len(description.speakers):
             count = 0 if speaker_vectors is None else len(speaker_vectors)
-            raise VoiceError(f"{len(description.speakers)} speakers need as many speaker vectors. Received: {count}.")
+            raise VoiceError(
+                f"{len(description.speakers)} speakers need one speaker vector each. Received: {count} vectors."
+            )
         models[SPEAKER_MODEL_NAME] = speaker_model(spec, weights, speaker_vectors)
     written = {tensor.name for model in models.values() for tensor in model.graph.initializer}
     if left_over := sorted(set(weights) - written):
-        raise VoiceError(f"{len(left_over)} weights have no place in a voice, such as {left_over[0]!r:.80}.")
+        raise VoiceError(f"{len(left_over)} weights do not belong to a voice, such as {left_over[0]!r:.80}.")
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 

@@ -82,9 +82,7 @@ def read_voice(folder: Path, language: str | None = None) -> WholeVoice:
         model = read_model(folder / SPEAKER_MODEL_NAME, (REFERENCES,), (VECTORS,))
         vectors = speaker_vectors_of(weights_of(model), description)
         if not len(vectors):
-            raise VoiceError(
-                f"{folder} names no speakers, so nobody can be exported. Train a voice with named speakers."
-            )
+            raise VoiceError(f"{folder} has no named speakers to export. Train a voice with named speakers.")
     if description.vocoder.name != GRIFFIN_LIM:
         path = vocoder_file(description.vocoder, folder)
         vocoder = read_model(path, *VOCODER_TENSORS, description.vocoder.sha256)
@@ -184,7 +182,7 @@ def export_onnx(folder: Path, out: Path, language: str | None = None, words: Seq
 def write_export(voice: WholeVoice, out: Path, files: dict[str, bytes]) -> Path:
     """Write the files of an export, and the license of the voice, into a new folder."""
     if out.exists():
-        raise VoiceError(f"{out} exists, so it is not replaced. Name a new folder.")
+        raise VoiceError(f"{out} exists, so it was not replaced. Name a new folder.")
     if (full_license := license_file(voice.folder)) is not None:
         files[LICENSE_NAME] = full_license.read_bytes()
     try:

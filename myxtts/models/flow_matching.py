@@ -144,7 +144,7 @@ def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames
     """
     teacher, steps = network.teacher, network.spec.distill_steps
     if teacher is None or steps is None:
-        raise ValueError("This network has no teacher: its spec has no distill_steps.")
+        raise ValueError("This network has no teacher, because its spec has no distill_steps. Set model.distill_steps.")
     text = aligned.text_of_frames
     features = tf.concat([text, tf.cast(aligned.means, text.dtype)], axis=-1)
     flow_condition = network.flow_condition(condition)

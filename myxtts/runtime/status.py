@@ -125,7 +125,7 @@ def read_status(run_directory: str | Path) -> RunStatus:
         return RunStatus(**fields)
     except FileNotFoundError:
         raise DiagnosisError(
-            f"No training has written its status there. Received: {path}. "
+            f"There is no status of a training. Received: {path}. "
             "Expected: the checkpoint folder of a run (training.checkpoint_dir) that contains status.json."
         ) from None
     except (OSError, ValueError, TypeError) as error:
@@ -149,7 +149,7 @@ def read_steps(run_directory: str | Path, last: int | None = None) -> np.ndarray
     except FileNotFoundError:
         return np.zeros(0, dtype)
     except ValueError as error:
-        raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training will start a new one.") from None
+        raise DiagnosisError(f"{path} is damaged: {error}. Remove it; the training creates a new one.") from None
     return np.array(rows if last is None else rows[-last:], dtype)
 
 

@@ -69,7 +69,9 @@ def output_rate(format: str, voice_rate: int, sample_rate: int | None) -> int:
         return min((rate for rate in rates if rate > voice_rate), default=max(rates))
     if rates is not None and sample_rate not in rates:
         expected = ", ".join(map(str, rates))
-        raise AudioError(f"{format} has no sample rate of {sample_rate} Hz. It has: {expected}.", "not audio")
+        raise AudioError(
+            f"{format} does not support a sample rate of {sample_rate} Hz. Expected: {expected}.", "not audio"
+        )
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise AudioError(
             f"The sample rate must lie between {LOWEST_RATE} and {HIGHEST_RATE} Hz. Received: {sample_rate}.",

@@ -94,7 +94,7 @@ class Guard:
         host = headers.get(b"host", "")
         name = host_name(host)
         if not is_address(name) and name not in self._hosts:
-            message = f"This server does not answer to the host {host!r:.80}. Add it with --allowed-host."
+            message = f"This server does not accept requests for the host {host!r:.80}. Add it with --allowed-host."
             return 403, message, "host_not_allowed", {}
         origin = headers.get(b"origin")
         if origin is not None and not self._is_allowed_origin(origin, host):

@@ -176,7 +176,7 @@ def check_folder_name(what: str, name: str) -> str:
     """A name that becomes a file or folder name; anything else is a `CorpusError`."""
     if NAME_PATTERN.fullmatch(name) is None:
         raise CorpusError(
-            f"The name of a {what} has 1 to 40 letters (a-z), digits, - or _, and begins with a letter or digit. "
+            f"The name of a {what} must have 1 to 40 letters (a-z), digits, - or _, and begin with a letter or digit. "
             f"Received: {name!r:.60}."
         )
     return name
@@ -187,9 +187,11 @@ def create_corpus(parent: Path, name: str, language: str, speaker: str) -> Recor
     folder = parent / check_folder_name("corpus", name)
     speaker = " ".join(speaker.replace("|", " ").split())[:60] or "speaker"
     if language not in LANGUAGES:
-        raise CorpusError(f"There are sentences to record in: {', '.join(LANGUAGES)}. Received: {language!r:.40}.")
+        raise CorpusError(
+            f"Unknown language {language!r:.40}. There are sentences to record in: {', '.join(LANGUAGES)}."
+        )
     if not is_unused(folder):
-        raise CorpusError(f"There is a corpus of this name already: {name}. Choose another name, or open that one.")
+        raise CorpusError(f"The corpus {name} already exists. Choose another name, or open that one.")
     make_folder(folder / "wavs")
     settings = {"language": language, "speaker": speaker}
     write_text(folder / SETTINGS_NAME, json.dumps(settings, ensure_ascii=False) + "\n")

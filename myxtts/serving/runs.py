@@ -75,9 +75,7 @@ class TrainingWish:
 def start_training(folder: Path, wish: TrainingWish) -> None:
     """Start a new run in a folder that holds nothing yet."""
     if not is_unused(folder):
-        raise TrainingError(
-            f"There is a run of this name already: {folder.name}. Choose another name, or resume that one."
-        )
+        raise TrainingError(f"The run {folder.name} already exists. Choose another name, or resume that one.")
     launch(folder, Launch(wish.arguments(folder), wish.corpus_name, wish.minutes))
 
 
@@ -85,7 +83,7 @@ def resume_training(folder: Path) -> None:
     """Continue a run that was paused, stopped or interrupted, for the minutes that are left of it."""
     launched = read_launch(folder)
     if launched is None:
-        raise TrainingError(f"{folder.name} was not started here. Run its own command again to resume it.")
+        raise TrainingError(f"{folder.name} was not started in the studio. Resume it with the command that started it.")
     if process_of(folder, launched) is not None:
         raise TrainingError(f"{folder.name} is running.")
     words = list(launched.arguments)

@@ -40,7 +40,7 @@ class SpeechBody(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    input: str = Field(min_length=1, description="The text; it may have marks or be SSML.")
+    input: str = Field(min_length=1, description="The text; marks and SSML work.")
     model: str = Field("tts-1", max_length=200)
     voice: Annotated[str, Field(max_length=400)] | VoiceId | None = Field(
         None, description="A voice, speaker or mixture of `/v1/audio/voices`, or one of OpenAI's names."
@@ -156,8 +156,8 @@ def _open_encoder(body: SpeechBody, voice_rate: int) -> Encoder:
     if not is_available(body.response_format):
         others = ", ".join(name for name in FORMATS if is_available(name))
         message = (
-            f"This server cannot make {body.response_format}: it needs PyAV, `pip install '.[aac]'` in the project folder. "
-            f"Ask for one of: {others}."
+            f"This server cannot encode {body.response_format}: it needs PyAV, `pip install '.[aac]'` in the project folder. "
+            f"Use one of: {others}."
         )
         raise ApiError(400, message, param="response_format", code="format_not_available")
     try:

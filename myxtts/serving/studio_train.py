@@ -119,7 +119,7 @@ def train_routes(workspace: Workspace, voices: StudioVoices) -> APIRouter:
 def _compared_clip(workspace: Workspace, run: str) -> Any:
     launched = read_launch(workspace.run(run))
     if launched is None or launched.corpus not in workspace.training_corpora():
-        raise TrainingError("The recordings of this run are not known: it was started elsewhere.")
+        raise TrainingError("The recordings of this run are unknown, because it was not started in the studio.")
     folder = workspace.training_corpus(launched.corpus) or bundled_corpus()
     clips = read_manifest(folder, "en", "validation").utterances or read_manifest(folder, "en", "all").utterances
     fewest, most = RECORDING_WORDS

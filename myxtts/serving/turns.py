@@ -118,7 +118,7 @@ class Metrics:
         self.total_seconds = Histogram(
             "tts_speech_seconds", "From a text to its last audio.", buckets=TOTAL_SECONDS, registry=self._registry
         )
-        self.audio_seconds = Counter("tts_audio_seconds", "Seconds of audio made.", registry=self._registry)
+        self.audio_seconds = Counter("tts_audio_seconds", "Seconds of audio produced.", registry=self._registry)
         self.synthesis_seconds = Counter(
             "tts_synthesis_seconds",
             "Seconds spent on it; divided by tts_audio_seconds_total: the real-time factor.",

@@ -95,7 +95,10 @@ class WyomingServer:
         """One connection, from its first event to its end."""
         if self._num_connections >= self._engine.settings.max_connections:
             writer.write(
-                write_event("error", {"text": "The server has as many connections as it accepts.", "code": "busy"})
+                write_event(
+                    "error",
+                    {"text": "The server has reached its limit of connections. Try again later.", "code": "busy"},
+                )
             )
             writer.close()
             return
@@ -268,7 +271,7 @@ def _text_of(event: Event) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise TextError("The text has half of a surrogate pair, which is no character.") from None
+        raise TextError("The text has half of a surrogate pair, which is not a character.") from None
     return text
 
 

@@ -49,7 +49,7 @@ async def read_event(reader: asyncio.StreamReader) -> Event | None:
     kind, data = header.get("type"), header.get("data") or {}
     data_length, payload_length = header.get("data_length") or 0, header.get("payload_length") or 0
     if not isinstance(kind, str) or not isinstance(data, dict):
-        raise ProtocolError("A header needs a type and data.")
+        raise ProtocolError("A header must have a type and data.")
     for name, length, most in (
         ("data_length", data_length, MOST_DATA_BYTES),
         ("payload_length", payload_length, MOST_PAYLOAD_BYTES),
@@ -72,7 +72,7 @@ def _parse(content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
-        raise ProtocolError("An event is an object of JSON.")
+        raise ProtocolError("An event must be a JSON object.")
     return parsed
 
 
@@ -154,7 +154,7 @@ async def announced(host: str, port: int, *, is_wanted: bool) -> AsyncIterator[N
         await zeroconf.async_register_service(info, allow_name_change=True)
     except (OSError, Error) as error:
         reason = str(error) or type(error).__name__
-        LOG.warning("The Wyoming server cannot be announced (%s). Clients can be given its address.", reason)
+        LOG.warning("The Wyoming server cannot be announced (%s). Enter its address in the client.", reason)
     try:
         yield
     finally:

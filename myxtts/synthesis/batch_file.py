@@ -68,11 +68,13 @@ def read_batch(path: str | Path, description: VoiceDescription) -> list[BatchIte
         except MyXTTSError as error:
             raise TextError(f"{path}, line {line}: {error}") from None
         if item.name in names:
-            raise TextError(f"{path}, line {line}: a second text has the name {item.name!r:.80}.")
+            raise TextError(
+                f"{path}, line {line}: the name {item.name!r:.80} was used above. Give each text its own name."
+            )
         names.add(item.name)
         items.append(item)
     if not items:
-        raise TextError(f"{path} has no texts.")
+        raise TextError(f"{path} has no texts. Expected one text per line.")
     return items
 
 
@@ -91,7 +93,7 @@ def _rows(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 except (ValueError, RecursionError):
                     row = None
                 if not isinstance(row, dict):
-                    raise TextError(f"{path}, line {number}: expected a JSON object with the entry text.")
+                    raise TextError(f"{path}, line {number}: expected a JSON object with the key text.")
                 yield number, row
     elif ending in (".csv", ".tsv"):
         reader = csv.DictReader(
@@ -103,7 +105,7 @@ def _rows(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
         except csv.Error as error:
             raise TextError(f"{path}, line {reader.line_num}: {error!s:.100}.") from None
     else:
-        raise TextError(f"A list of texts is a .txt, .csv, .tsv or .jsonl file. Received: {str(path)!r:.80}.")
+        raise TextError(f"Expected a .txt, .csv, .tsv or .jsonl file. Received: {str(path)!r:.80}.")
 
 
 def _item(row: dict[str, Any], default_name: str) -> BatchItem:
@@ -151,7 +153,7 @@ def speak_batch(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TextError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+        raise TextError(f"The folder {folder} cannot be created: {error.strerror}.") from None
     for item in items:
         path = folder / f"{item.name}.{format}"
         if path.exists() and not replaces:

@@ -79,16 +79,16 @@ def parse_markup(text: str) -> list[Part]:
     if not text.lstrip().startswith(("<speak", "<!DOCTYPE speak")):
         return list(_parse_marks(text, Style()))
     if "<!" in text.replace("<![CDATA[", "").replace("<!--", ""):
-        raise TextError("SSML with a document type or entities is not read. Remove the <!DOCTYPE …>.")
+        raise TextError("SSML with a document type or entities is not supported. Remove the <!DOCTYPE …>.")
     try:
         root = ElementTree.fromstring(text.strip())
     except ElementTree.ParseError as error:
-        raise TextError(f"The text begins with <speak> and is not well-formed SSML: {error!s:.100}.") from None
+        raise TextError(f"The text begins with <speak> but is not well-formed SSML: {error!s:.100}.") from None
     parts: list[Part] = []
     try:
         _walk(root, Style(), parts)
     except RecursionError:
-        raise TextError("The elements of the SSML are nested too deeply.") from None
+        raise TextError("The elements of the SSML are nested too deeply. Use fewer levels.") from None
     return parts
 
 
@@ -157,7 +157,7 @@ def _seconds(time: str, mark: str) -> float:
     """The seconds of a time such as "300ms" or "1.5s"; `mark` is named in errors."""
     match = _TIME.fullmatch(time)
     if match is None:
-        raise TextError(f'{mark} has no time. Expected such as "500ms" or "1.5s".')
+        raise TextError(f'{mark} has no valid time. Expected a time such as "500ms" or "1.5s".')
     seconds = float(match[1]) / (1000 if match[2].lower() == "ms" else 1)
     if seconds > LONGEST_PAUSE_SECONDS:
         raise TextError(f"A pause lasts {LONGEST_PAUSE_SECONDS:g} s at most. Received: {mark}.")
@@ -175,7 +175,7 @@ def _rate_of(rate: str) -> float:
         return _limited(float(rate))
     except ValueError:
         raise TextError(
-            f'<prosody rate="{rate:.20}"> is not a rate. Expected such as "slow", "80%" or "1.2".'
+            f'<prosody rate="{rate:.20}"> is not a valid rate. Expected a rate such as "slow", "80%" or "1.2".'
         ) from None
 
 

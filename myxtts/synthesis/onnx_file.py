@@ -70,8 +70,8 @@ def read_model(path: Path, inputs: Collection[str], outputs: Collection[str], sh
         ) from None
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise VoiceError(
-            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again, or use "
-            "the version of MyXTTS that it was made with."
+            f"{path} is not the file that the voice was exported with: its hash differs. Copy the voice again, or use "
+            "the version of MyXTTS that exported it."
         )
     model = ModelProto()
     try:
@@ -181,7 +181,7 @@ def _problem_of_node(node: NodeProto) -> str | None:
 
 def _problem_of_tensor(tensor: TensorProto) -> str | None:
     if tensor.data_location != TensorProto.DEFAULT or tensor.external_data:
-        return "lies in another file"
+        return "is stored in another file"
     if tensor.data_type not in _NUMBER_TYPES:
         return f"has the unexpected number type {tensor.data_type}"
     count = 1
@@ -196,4 +196,4 @@ def _problem_of_tensor(tensor: TensorProto) -> str | None:
         values = numpy_helper.to_array(tensor)
         is_size = (values >= -LARGEST_SIZE) & (values <= LARGEST_SIZE) | (values == TO_THE_END)
         return None if is_size.all() else f"has sizes beyond {LARGEST_SIZE:,}"
-    return None if np.isfinite(numpy_helper.to_array(tensor)).all() else "holds values that are not finite numbers"
+    return None if np.isfinite(numpy_helper.to_array(tensor)).all() else "has values that are not finite"

@@ -63,7 +63,7 @@ def parse_mixture(text: str, names: Sequence[str]) -> dict[str, float]:
             weights[name] = math.nan
     if not all(0 < weight <= LARGEST_WEIGHT for weight in weights.values()):
         raise VoiceError(
-            f"A mixture of speakers is such as anna:0.7+ben:0.3, with weights above 0. Received: {text!r:.80}."
+            f"Expected a mixture of speakers such as anna:0.7+ben:0.3, with weights above 0. Received: {text!r:.80}."
         )
     return weights
 
@@ -95,7 +95,7 @@ def check_front_end(front_end: FrontEnd, language: str | None = None) -> None:
     if not phonemes.is_installed():
         texts = "This voice" if language is None else f"This voice in {language_name(language)} ({language})"
         raise TextError(
-            f"{texts} speaks from phonemes, which need espeak-ng, and it is not installed. "
+            f"{texts} reads phonemes, which need espeak-ng, and espeak-ng is not installed. "
             f"Run {phonemes.INSTALL_LINE} (GPL)."
         )
     phonemes.espeak_version()  # loads the library
@@ -128,9 +128,11 @@ class SpeechOptions:
             if value is not None or name not in _VOICE_DEFAULTS:
                 check_number(name, value)
         if not isinstance(self.language, str | None):
-            raise VoiceError(f"language must be a name such as 'en'. Received: {self.language!r:.60}.")
+            raise VoiceError(
+                f"language must be a code or a name, such as 'en' or 'English'. Received: {self.language!r:.60}."
+            )
         if not isinstance(self.speaker, str | Speaker | None):
-            raise VoiceError(f"speaker must be a name or what `Voice.clone` gives. Received: {self.speaker!r:.60}.")
+            raise VoiceError(f"speaker must be a name or the result of `Voice.clone`. Received: {self.speaker!r:.60}.")
 
 
 _RANGES = {

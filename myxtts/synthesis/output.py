@@ -90,7 +90,7 @@ def resolve_format(path: str | Path | None, format: str | None) -> str:
         received = f"{name!r}" if name else f"a file name without an extension ({Path(path or '').name!r})"
         raise AudioError(
             f"Unknown audio format. Received: {received}. Expected one of: {', '.join(FORMATS)}; "
-            "name the file so, or give --format.",
+            "use such a file name, or give --format.",
             "not audio",
         )
     return name
@@ -123,13 +123,15 @@ def check_place(path: str | Path) -> None:
     except OSError as error:
         raise AudioError(f"{str(path)!r:.80} cannot be written: {error.strerror}.", "missing") from None
     except ValueError:
-        raise AudioError(f"{str(path)!r:.80} is not a file's name: it holds a zero character.", "missing") from None
+        raise AudioError(
+            f"{str(path)!r:.80} is not a valid file name: it contains a NUL character.", "missing"
+        ) from None
     if not path.parent.is_dir():
-        raise AudioError(f"The folder {path.parent} does not exist. Make it first.", "missing")
+        raise AudioError(f"The folder {path.parent} does not exist. Create it first.", "missing")
     if not is_replaceable:
-        raise AudioError(f"{path} is not a file that can be replaced.", "missing")
+        raise AudioError(f"{path} is not a regular file, so it cannot be replaced. Name another file.", "missing")
     if not os.access(path.parent, os.W_OK):
-        raise AudioError(f"The folder {path.parent} cannot be written to.", "missing")
+        raise AudioError(f"The folder {path.parent} is not writable. Name another one.", "missing")
 
 
 @contextmanager

@@ -47,12 +47,12 @@ def g2p_file(description: VoiceDescription, code: str, folder: Path) -> Path:
         content = read_regular_file(path, LARGEST_MODEL)
     except OSError as error:
         raise VoiceError(
-            f"The voice was made with another pronunciation model for {code!r} than this version of MyXTTS has, and {path} "
+            f"The voice needs another pronunciation model for {code!r} than the one in this version of MyXTTS, and {path} "
             f"cannot be read ({error.strerror}). Copy the whole voice folder, or export the voice again."
         ) from None
     if hashlib.sha256(content).hexdigest() != wanted:
         raise VoiceError(
-            f"{path} is not the file that the voice was made with: its hash differs. Copy the voice again."
+            f"{path} is not the file that the voice was exported with: its hash differs. Copy the voice again."
         )
     return path
 

@@ -81,7 +81,9 @@ class Speaker:
         is_vector = isinstance(vector, list) and vector and all(map(_is_vector_value, vector))
         is_named = isinstance(name, str) and len(name) <= LONGEST_NAME and type(created) is int
         if not is_vector or not is_named or not isinstance(voice, str):
-            raise VoiceError(f"{path} is damaged: a speaker is a list of finite numbers and the name of a voice.")
+            raise VoiceError(
+                f"{path} is damaged. Expected a list of finite numbers and the name of a voice. Save the speaker again."
+            )
         return cls(np.asarray(vector, np.float32), voice, name, created)
 
 
@@ -125,7 +127,7 @@ def sample_pieces(
     seconds = len(samples) / mel.sample_rate
     if seconds < SHORTEST_SPEECH_SECONDS:
         raise AudioError(
-            f"{name} holds {seconds:.2f} s of sound between its silences; a reference needs at least "
+            f"{name} has only {seconds:.2f} s of sound without its silences; a reference needs at least "
             f"{SHORTEST_SECONDS:g} s of speech.",
             "too short",
         )

@@ -219,7 +219,9 @@ def check_timings_name(path: str | Path) -> str:
     """The ending of a file for timings; an `AudioError` if it is none of the known ones."""
     ending = Path(path).suffix.lower()
     if ending not in (".json", ".srt", ".vtt"):
-        raise AudioError(f"Timings are written as .json, .srt or .vtt. Received: {str(path)!r:.80}.", "missing")
+        raise AudioError(
+            f"Expected a .json, .srt or .vtt file for the timings. Received: {str(path)!r:.80}.", "missing"
+        )
     return ending
 
 

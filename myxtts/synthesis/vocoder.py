@@ -85,7 +85,7 @@ def _read(path: Path, mel: MelSpec, sha256: str | None = None) -> tuple[ModelPro
     if spec.mel != mel:
         differences = spec.mel.compared_with(mel, "the voice has")
         raise VoiceError(
-            f"The vocoder {path} was trained on other mels: {differences}. Use a voice and a vocoder of the same family."
+            f"The vocoder {path} was trained with different mel settings: {differences}. Use a vocoder made for this voice."
         )
     return model, spec
 
@@ -96,7 +96,9 @@ def vocoder_spec(model: ModelProto, path: Path) -> VocoderSpec:
     try:
         return VocoderSpec.from_dict(json.loads(stated))
     except (ValueError, KeyError, TypeError, ConfigError):
-        raise VoiceError(f"{path} does not say what mels it was trained on. Export the vocoder again.") from None
+        raise VoiceError(
+            f"{path} does not state the mel settings that it was trained with. Export the vocoder again."
+        ) from None
 
 
 def find_vocoder(name: str | Path) -> Path:
@@ -114,7 +116,7 @@ def refer_to(path: Path, mel: MelSpec) -> VocoderReference:
         return VocoderReference(name=path.stem, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     except ValidationError:
         raise VoiceError(
-            f"The name of a vocoder has up to 64 letters, digits, dots, dashes or underscores. Rename {path}."
+            f"The name of a vocoder must have 1 to 64 letters, digits, dots, dashes or underscores. Rename {path}."
         ) from None
 
 
@@ -136,6 +138,6 @@ def vocoder_file(reference: VocoderReference, voice_folder: Path) -> Path:
         if path.is_file():
             return path
     raise VoiceError(
-        f"The voice needs the vocoder {reference.name!r}, which is neither in {voice_folder} nor in this version of MyXTTS. "
+        f"The voice needs the vocoder {reference.name!r}, which is in neither {voice_folder} nor this version of MyXTTS. "
         "Update MyXTTS, or copy the vocoder's file into the voice folder."
     )

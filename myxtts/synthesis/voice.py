@@ -176,7 +176,7 @@ class Voice:
             raise TextError(f"Expected a list of texts. Received one text: {texts!r:.60}. Use `synthesize` for one.")
         seeds = range(len(texts)) if seeds is None else seeds
         if len(seeds) != len(texts):
-            raise VoiceError(f"Every text needs a seed. Received: {len(texts)} texts and {len(seeds)} seeds.")
+            raise VoiceError(f"seeds must have one seed per text. Received: {len(texts)} texts and {len(seeds)} seeds.")
         for seed in seeds:
             check_number("seed", seed)
         # Every text is checked before the first one is spoken.
@@ -193,7 +193,7 @@ class Voice:
         if len(shape) != 2 or shape[1] != n_mels or shape[0] == 0:
             raise VoiceError(f"Expected a mel of shape (frames, {n_mels}). Received: {shape}.")
         if not np.isfinite(mel).all():
-            raise VoiceError("Expected a mel of finite numbers. Received: some that are infinite or not a number.")
+            raise VoiceError("Expected a mel of finite numbers. Received: NaN or infinity.")
         return Audio(self.vocoder(np.asarray(mel, np.float32)), self.sample_rate)
 
     # --- speakers -------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Voice:
         check_can_clone(self._model)
         listed = [references] if isinstance(references, str | Path | Audio) else list(references)
         if not listed:
-            raise VoiceError("A clone needs at least one reference recording.")
+            raise VoiceError("A clone needs at least one reference recording. Received: none.")
         vectors = [
             self.engine.speaker_vectors(self._reference_pieces(each, number)).mean(axis=0)
             for number, each in enumerate(listed, start=1)
@@ -246,7 +246,9 @@ class Voice:
         if self._speaker_vectors is None:
             return np.zeros(channels, np.float32)
         if not weights:
-            raise VoiceError("This voice names no speakers. Give it a recording: myxtts clone REFERENCE TEXT.")
+            raise VoiceError(
+                "This voice has no named speakers. Clone one from a recording: myxtts clone REFERENCE TEXT."
+            )
         rows = [self.speakers.index(name) for name in weights]
         return np.average(self._speaker_vectors[rows], axis=0, weights=list(weights.values())).astype(np.float32)
 
@@ -263,7 +265,7 @@ class Voice:
         check_text_length(text)
         parts = parse_markup(text)
         if not any(isinstance(part, SpokenText) for part in parts):
-            raise TextError("The text is empty. Expected something to say.")
+            raise TextError("The text is empty. Expected text to speak.")
         return parts
 
     def _samplings(self, text: str, options: SpeechOptions) -> dict[Style, Sampling]:
@@ -325,7 +327,7 @@ def _at_least_two_frames(mel: np.ndarray) -> np.ndarray:
 
 def _options(options: SpeechOptions | None, named: dict) -> SpeechOptions:
     if options is not None and named:
-        raise VoiceError(f"Give a SpeechOptions or options by name, not both. Received both: {sorted(named)}.")
+        raise VoiceError(f"Give either a SpeechOptions or options by name. Received both: {sorted(named)}.")
     return options or SpeechOptions(**named)
 
 

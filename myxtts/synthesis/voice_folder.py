@@ -168,7 +168,7 @@ class VoiceDescription:
         try:
             spec = TypeAdapter(MelSpec).validate_json(json.dumps(self.mel), strict=True)
         except ValidationError as error:
-            raise VoiceError(f"voice.json does not describe a mel: {_short(error)}") from None
+            raise VoiceError(f"voice.json has invalid mel settings: {_short(error)}") from None
         is_possible = (
             set(self.mel) == set(spec.to_dict())
             and 1000 <= spec.sample_rate <= HIGHEST_RATE
@@ -179,7 +179,7 @@ class VoiceDescription:
             and 0 < spec.log_floor < 1
         )
         if not is_possible:
-            raise VoiceError(f"voice.json describes an impossible mel: {self.mel!r:.200}.")
+            raise VoiceError(f"voice.json has invalid mel settings: {self.mel!r:.200}. Export the voice again.")
         return spec
 
     def tokenizer(self) -> Tokenizer:
@@ -191,18 +191,18 @@ def _check_network(spec: ModelSpec) -> None:
     """Raise a `VoiceError` for dimensions that no network has."""
     sizes = [value for value in asdict(spec).values() if type(value) is int]
     if min(sizes) < 1 or max(sizes[3:]) > LARGEST_DIMENSION or max(spec.text_layers, spec.decoder_layers) > MOST_LAYERS:
-        raise VoiceError(f"voice.json describes a network of impossible size: {spec!r:.200}.")
+        raise VoiceError(f"voice.json describes a network of invalid size: {spec!r:.200}.")
     if spec.text_channels % (2 * spec.text_heads):
         raise VoiceError(
-            f"voice.json describes a network of impossible size: {spec.text_channels} channels cannot be divided among "
+            f"voice.json describes a network of invalid size: {spec.text_channels} channels cannot be divided among "
             f"{spec.text_heads} heads, an even number each."
         )
     dilations = spec.decoder_dilations
     if not 1 <= len(dilations) <= MOST_LAYERS or not all(0 < dilation < 100 for dilation in dilations):
-        raise VoiceError(f"voice.json has impossible dilations ({len(dilations)}): {dilations[:10]!r:.100}.")
+        raise VoiceError(f"voice.json has invalid dilations ({len(dilations)}): {dilations[:10]!r:.100}.")
     rates = (spec.dropout, spec.decoder_dropout, spec.condition_dropout)
     if not all(0 <= rate < 1 for rate in rates):
-        raise VoiceError(f"voice.json has impossible dropout rates: {rates!r:.100}. Expected 0 to 1.")
+        raise VoiceError(f"voice.json has invalid dropout rates: {rates!r:.100}. Expected 0 to 1.")
 
 
 def check_description(description: VoiceDescription) -> None:
@@ -216,7 +216,7 @@ def check_description(description: VoiceDescription) -> None:
     }
     for what, (found, expected) in pairs.items():
         if found != expected:
-            raise VoiceError(f"voice.json contradicts itself: {found} {what}, but a network for {expected}.")
+            raise VoiceError(f"voice.json is inconsistent: {found} {what}, but a network for {expected}.")
     if len(set(description.speakers)) != len(description.speakers) or len(description.speakers) > model.num_speakers:
         raise VoiceError(
             f"voice.json names {len(description.speakers)} speakers; expected {model.num_speakers} different ones."
@@ -229,11 +229,11 @@ def check_description(description: VoiceDescription) -> None:
         description.training_split.check()
     if (description.vocoder.sha256 is None) != (description.vocoder.name == GRIFFIN_LIM):
         raise VoiceError(
-            f"voice.json must give the hash of a neural vocoder, and none of Griffin-Lim. Received: {description.vocoder}."
+            f"voice.json must have a hash for a neural vocoder and none for Griffin-Lim. Received: {description.vocoder}."
         )
     if model.has_speakers != (description.reference_frames > 0):
         raise VoiceError(
-            f"voice.json contradicts itself: {model.num_speakers} speakers, but references of "
+            f"voice.json is inconsistent: {model.num_speakers} speakers, but references of "
             f"{description.reference_frames} frames."
         )
 
@@ -286,7 +286,7 @@ def parse_description(folder: Path) -> VoiceDescription:
         name = printable(str(folder), keeps_lines=False)
         raise VoiceError(
             f"{name:.200} is not a voice ({reason}). Expected a folder with {DESCRIPTION_NAME} and {VOICE_MODEL_NAME}; "
-            "`myxtts voice export CHECKPOINT OUT` makes one."
+            "`myxtts voice export CHECKPOINT OUT` creates one."
         ) from None
     description = _parse_description(path, content)
     if os.path.lexists(folder / LEXICON_NAME):
@@ -304,7 +304,7 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
     except (ValueError, RecursionError) as error:
         raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}.") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise VoiceError(f'{path} is JSON, but not a voice of MyXTTS (it lacks "format": "{FORMAT}").')
+        raise VoiceError(f'{path} is not a voice of MyXTTS: it lacks "format": "{FORMAT}".')
     version = values.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise VoiceError(

@@ -87,6 +87,6 @@ def _add_line(entries: dict[str, str], line: str) -> str | None:
         return f"expected phonemes in IPA, received {phonemes[:60]!r}."
     key = lexicon_key(word)
     if entries.get(key, phonemes) != phonemes:
-        return f"{word!r} was given other phonemes above ({entries[key]}). Keep one of the two."
+        return f"{word!r} has different phonemes above ({entries[key]}). Keep one of the two."
     entries[key] = phonemes
     return None

@@ -248,8 +248,8 @@ def _new_library() -> Any:
         if error.errno is None:  # the dynamic linker's message: a library for another machine, or a damaged one
             raise EspeakLoadError(_cannot_load(error)) from error
         raise TextError(
-            "espeak-ng cannot be started: a copy of its library could not be made or loaded "
-            f"({error.strerror or error}). Make room in {_temporary_folder()}, or name another folder: TMPDIR=FOLDER."
+            "espeak-ng cannot be started: its library could not be copied or loaded "
+            f"({error.strerror or error}). Free some space in {_temporary_folder()}, or name another folder: TMPDIR=FOLDER."
         ) from error
 
 

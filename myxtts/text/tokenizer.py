@@ -78,7 +78,7 @@ def _problem_of_symbols(symbols: Sequence[Any]) -> str | None:
     if tuple(symbols[:2]) != (PADDING_SYMBOL, BLANK_SYMBOL):
         return f"it must begin with {PADDING_SYMBOL}, {BLANK_SYMBOL}. Received: {list(symbols[:2])!r:.60}."
     if len(symbols) > MOST_SYMBOLS:
-        return f"it has {len(symbols)} symbols; at most {MOST_SYMBOLS} are possible."
+        return f"it has {len(symbols)} symbols; the maximum is {MOST_SYMBOLS}."
     for symbol, count in Counter(symbols).items():
         if count > 1:
             return f"the symbol {symbol!r:.60} is in it {count} times."
@@ -125,12 +125,12 @@ class FrontEnd:
 
     def __post_init__(self):
         if self.phonemizer not in ("espeak", "myxtts"):
-            raise TextError(f"A phonemizer is espeak or myxtts. Received: {self.phonemizer!r:.100}.")
+            raise TextError(f"phonemizer must be espeak or myxtts. Received: {self.phonemizer!r:.100}.")
         if self.kind not in ("phonemes", "graphemes"):
-            raise TextError(f"A front end gives phonemes or graphemes. Received: {self.kind!r}.")
+            raise TextError(f"The kind of a front end must be phonemes or graphemes. Received: {self.kind!r}.")
         if self.kind == "graphemes" and self.lexicon:
             raise TextError(
-                "A lexicon gives phonemes, but the text is read as graphemes. "
+                "A lexicon has phonemes, but the text is read as graphemes. "
                 f"Leave the lexicon out, or use phonemes: {phonemes.INSTALL_LINE}."
             )
 
@@ -208,7 +208,9 @@ class FrontEnd:
         lexicon = content.get("lexicon") if isinstance(content, dict) else None
         is_lexicon = isinstance(lexicon, dict) and all(isinstance(value, str) for value in lexicon.values())
         if not is_lexicon or set(content) - {"phonemizer"} != {"kind", "lexicon"}:
-            raise TextError(f"A front end has a kind and a lexicon (word: phonemes). Received: {content!r:.100}.")
+            raise TextError(
+                f"Expected a front end with a kind and a lexicon (word: phonemes). Received: {content!r:.100}."
+            )
         phonemizer = content.get("phonemizer", "espeak")  # front ends of version 0.1 do not name it
         return cls(content["kind"], Lexicon(lexicon) if lexicon else None, phonemizer)
 

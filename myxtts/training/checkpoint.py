@@ -114,14 +114,14 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise _not_whole(folder, error) from None
     if zlib.crc32(content) != state.pop("arrays_crc32", None):
         raise CheckpointError(
-            f"{path} is damaged: its checksum does not fit. Remove the folder; the previous checkpoint is then used."
+            f"{path} is damaged: its checksum does not match. Remove the folder; the previous checkpoint is then used."
         )
     try:
         state["arrays"] = load_safetensors(content) if version > 1 else _load_npz(content)
         state["position"] = tuple(state["position"])
         return Checkpoint(**state)
     except (TypeError, KeyError, ValueError, SafetensorError, zipfile.BadZipFile, tokenize.TokenError) as error:
-        raise CheckpointError(f"{folder} does not hold what a checkpoint holds: {error}.") from None
+        raise CheckpointError(f"{folder} is not a valid checkpoint: {error}. Use another one.") from None
 
 
 def read_state(folder: Path) -> dict[str, Any]:

@@ -52,13 +52,13 @@ def mel_deviations(
     origin = read_origin(voice)
     if origin.mel != cache.mel:
         raise ConfigError(
-            f"{voice} has other mels than the vocoder: {origin.mel.sample_rate} Hz, {origin.mel.hop_length} samples per frame. "
-            f"Expected: {cache.mel.sample_rate} Hz, {cache.mel.hop_length}. Name a voice of the same family."
+            f"{voice} has different mel settings than the vocoder: {origin.mel.sample_rate} Hz, hop {origin.mel.hop_length}. "
+            f"Expected: {cache.mel.sample_rate} Hz, hop {cache.mel.hop_length}. Name a voice with these settings."
         )
     model = _network_for(cache, config, voice)
     path = cache.folder / f"decoded-{_identity(model, cache, config.training.seed)}.npy"
     if not path.is_file():
-        announce(f"Making the mels of {voice} for {cache.num_clips} clips")
+        announce(f"Computing the mels of {voice} for {cache.num_clips} clips")
         _write(path, model, cache, config, progress)
     return np.load(path, mmap_mode="r")
 

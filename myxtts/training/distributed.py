@@ -120,7 +120,7 @@ def connect(cluster: Cluster, timeout_seconds: float | None = None) -> tf.distri
         missing = Rendezvous(cluster.addresses, cluster.index).missing_after(timeout_seconds)
     except OSError as error:
         raise TrainingError(
-            f"The port of {own} cannot be used ({error.strerror}): another process has it, or an earlier run is still "
+            f"The port of {own} cannot be used ({error.strerror}): another process uses it, or an earlier run is still "
             f"ending. Stop it, or give this worker another port in {CLUSTER_VARIABLE} everywhere."
         ) from None
     if missing:

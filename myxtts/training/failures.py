@@ -62,7 +62,7 @@ def memory_advice(context: FailureContext, message: str) -> str:
     if context.clips_per_batch is not None and context.clips_per_batch >= 2:
         half = max(1, round(context.clips_per_batch / 2))
         advice = (
-            f"Try --batch-size {half} --grad-accum {2 * context.batches_per_step} (as many clips per step), or "
+            f"Try --batch-size {half} --grad-accum {2 * context.batches_per_step} (the same number of clips per step), or "
             "--batch-size auto --auto-tune, which measures what fits"
         )
     return (
@@ -72,7 +72,7 @@ def memory_advice(context: FailureContext, message: str) -> str:
 
 
 def check_layers(model: keras.layers.Layer) -> None:
-    """From now on every layer of the network checks its output."""
+    """Make every layer of the network check its output."""
     for layer in layers_of(model):
         layer.call = _checked(layer)
 
@@ -80,11 +80,13 @@ def check_layers(model: keras.layers.Layer) -> None:
 def check_gradients(names: Sequence[str], gradients: Sequence[Any], terms: tf.Tensor) -> None:
     """After a backward pass: losses first, then the gradient of each weight."""
     if not is_finite(terms):
-        raise TrainingError(f"The losses are not finite: flow, prior, duration = {terms.numpy().tolist()}.")
+        raise TrainingError(
+            f"The losses are not finite: flow, prior, duration = {terms.numpy().tolist()}. Try a lower --lr."
+        )
     wrong = [name for name, gradient in zip(names, gradients, strict=True) if not is_finite(gradient)]
     if wrong:
         raise TrainingError(
-            f"The gradient of {len(wrong)} weights is not finite, first of {wrong[0]}. Try a lower --lr, or mixed_precision: off."
+            f"The gradient of {len(wrong)} weights is not finite, such as {wrong[0]}. Try a lower --lr, or mixed_precision: off."
         )
 
 
@@ -109,7 +111,11 @@ def _checked(layer: keras.layers.Layer):
         for part in tf.nest.flatten(output):
             if isinstance(part, tf.Tensor) and not is_finite(part):
                 fed = [value for value in tf.nest.flatten((arguments, named)) if isinstance(value, tf.Tensor)]
-                source = "its inputs are finite" if all(map(is_finite, fed)) else "its inputs are not finite either"
+                source = (
+                    "its inputs are finite, so look there first"
+                    if all(map(is_finite, fed))
+                    else "its inputs are not finite either"
+                )
                 raise TrainingError(f"The output of layer {layer.path} is not finite; {source}.")
         return output
 

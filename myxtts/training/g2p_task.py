@@ -267,7 +267,7 @@ class TaggerTask:
         """Continue where a checkpoint was taken."""
         if saved.config != {"g2p": _plain(self.settings)} or saved.plan_fingerprint != self.fingerprint:
             raise CheckpointError(
-                f"{self.folder} holds a run with other settings or other data. Give the flags and the folder that it was "
+                f"{self.folder} has a run with different settings or data. Give the flags and the folder that it was "
                 "started with, or --reset-training."
             )
         self.state.assign_weights(saved.arrays["weights"])
@@ -397,7 +397,7 @@ def _open_task(data: TaggerData, run: TaggerRun) -> TaggerTask:
     hardware = set_up_hardware(TrainingConfig(seed=run.settings.seed), None, display.line)
     if hardware.replicas > 1 or hardware.cluster is not None:
         raise ConfigError(
-            "A G2P is trained on one device. Show it one GPU (CUDA_VISIBLE_DEVICES=0), without TF_CONFIG."
+            "A G2P is trained on one device. Make one GPU visible (CUDA_VISIBLE_DEVICES=0), and unset TF_CONFIG."
         )
     if run.reset_training:
         move_earlier_run(folder, display.line)

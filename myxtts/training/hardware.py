@@ -216,8 +216,7 @@ def _set_threads(config: TrainingConfig) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     except RuntimeError:
         raise ConfigError(
-            f"training.threads ({config.threads}) must be set before TensorFlow's first operation. "
-            "Start a new process for it."
+            f"training.threads ({config.threads}) must be set before TensorFlow's first operation. Start a new process."
         ) from None
 
 

@@ -144,11 +144,11 @@ def _describe(origin: Origin, transfer: Transfer) -> list[str]:
     if transfer.new_symbols:
         parts.append(f"new symbols: {' '.join(transfer.new_symbols)}")
     if transfer.kept_as_initialized:
-        parts.append(f"{len(transfer.kept_as_initialized)} weights start fresh")
+        parts.append(f"{len(transfer.kept_as_initialized)} weights are newly initialized")
     lines = ["; ".join(parts)]
     if transfer.new_languages:
         lines.append(
             f"This corpus has clips in {', '.join(transfer.new_languages)}, and {origin.name} was trained on "
-            f"{', '.join(origin.languages)}: symbols of the same name keep their weights, the language starts fresh."
+            f"{', '.join(origin.languages)}: symbols of the same name keep their weights, the language is newly initialized."
         )
     return lines

@@ -372,5 +372,5 @@ class Loop:
         try:
             return self._task.sample(saved, None)
         except (OSError, MyXTTSError) as error:
-            self._display.line(f"Spoken samples could not be made: {error}")
+            self._display.line(f"Spoken samples could not be produced: {error}")
             return []

@@ -144,7 +144,7 @@ def read_saved(
         raise CheckpointError(
             f"{folder} holds a run whose weights do not fit this corpus and configuration:\n"
             + "\n".join(f"  - {line}" for line in differences)
-            + "\nUse the old ones; or take over what fits, with symbols and languages mapped by name (another "
+            + "\nUse those of the run; or keep the weights that fit, with symbols and languages mapped by name (another "
             f"--checkpoint-dir with --init-from {folder}); or start again (--reset-training)."
         )
     for change in compare_configs(saved.config, config_to_dict(config)):
@@ -162,7 +162,7 @@ def _check_start(folder: Path, saved: Checkpoint, init_from: str | None) -> None
     if init_from is not None and (before is None or Path(before) != Path(init_from)):
         raise CheckpointError(
             f"{folder} holds a run at step {saved.step}, and --init-from {init_from} only sets the weights that a run begins "
-            "with. Leave it out to resume; to start from it, use another --checkpoint-dir or --reset-training."
+            "with. Leave out --init-from to resume; to start from it, use another --checkpoint-dir or --reset-training."
         )
 
 

@@ -180,9 +180,9 @@ class FailureNotices:
         self._once(what, f"{what} cannot be written: {cause_of(error)}. Training continues{hint}.")
 
     def undone(self, what: str, error: OSError | MyXTTSError) -> None:
-        """Something for the log could not be made; `what` begins the line, such as "Spoken samples"."""
+        """Something for the log could not be created; `what` begins the line, such as "Spoken samples"."""
         cause = f"{cause_of(error)}." if isinstance(error, OSError) else str(error)
-        self._once(what, f"{what} could not be made: {cause} Training continues.")
+        self._once(what, f"{what} could not be created: {cause} Training continues.")
 
     def _once(self, what: str, line: str) -> None:
         with self._lock:

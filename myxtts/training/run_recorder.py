@@ -53,7 +53,7 @@ def open_recorder(folder: Path, tensorboard_folder: Path | None, run: Recorded) 
         status = StatusWriter(folder)
     except OSError as error:
         raise TrainingError(
-            f"The folder of the run, {folder}, cannot be made: {cause_of(error)}. Choose another training.checkpoint_dir."
+            f"The folder of the run, {folder}, cannot be created: {cause_of(error)}. Choose another training.checkpoint_dir."
         ) from error
     notices = FailureNotices(run.display.line)
     logbook = Logbook(folder, tensorboard_folder or folder / "tensorboard", notices)

@@ -95,7 +95,7 @@ def read_origin(init_from: str) -> Origin:
             distilled_to=corpus["model"].get("distill_steps"),
         )
     except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} does not hold what a checkpoint holds: {error}.") from None
+        raise CheckpointError(f"{path} is not a valid checkpoint: {error}. Use another one.") from None
 
 
 def resolve_starting_config(
@@ -124,7 +124,7 @@ def resolve_starting_config(
         _refuse_contradictions(config, origin)
         if origin.distilled_to is not None:
             announce(
-                f"The decoder of {init_from} was distilled to {origin.distilled_to} steps and has to learn the others again. "
+                f"The decoder of {init_from} was distilled to {origin.distilled_to} steps and must learn the others again. "
                 "Start from a voice that was not distilled, such as base, if you have one."
             )
         settings = _settings_of_origin(config.model, origin)
@@ -276,5 +276,5 @@ def make_writable(name: str, flag: str, folder: str) -> None:
     except OSError as error:
         raise ConfigError(
             f"{name} cannot be written to. Received: {folder} ({error.strerror}). Expected: a folder, or a path "
-            f"where one can be made. Choose another with {flag}."
+            f"where one can be created. Choose another with {flag}."
         ) from None

@@ -241,7 +241,9 @@ def to_checkpoint(
 def restore_checkpoint(state: TrainState, saved: Checkpoint, announce: Callable[[str], None]) -> None:
     """Bring `state` to where the checkpoint was taken."""
     if saved.weight_names != state.names:
-        raise CheckpointError("The checkpoint belongs to another network. Use --reset-training.")
+        raise CheckpointError(
+            "The checkpoint is of a different network. Use another --checkpoint-dir, or --reset-training."
+        )
     state.assign_weights(saved.arrays["weights"])
     if not state.restore_vectors(saved.arrays):
         announce("The checkpoint has no EMA of its weights: the EMA starts from its weights.")

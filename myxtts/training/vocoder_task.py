@@ -178,7 +178,9 @@ class VocoderTask:
         """Continue where a checkpoint was taken."""
         state = self.steps.state
         if saved.weight_names != state.names:
-            raise CheckpointError("The checkpoint belongs to another network. Use --reset-training.")
+            raise CheckpointError(
+                "The checkpoint is of a different network. Use another --checkpoint-dir, or --reset-training."
+            )
         state.assign_weights(saved.arrays["weights"])
         state.restore_vectors(saved.arrays)
         for name, variable in state.scalars().items():

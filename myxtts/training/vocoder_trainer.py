@@ -60,10 +60,10 @@ class VocoderSummary:
             **{f"Validation {name}": f"{value:.4f}" for name, value in self.losses.items()},
             "Traces after the warm-up": str(self.counts_after_warmup.traces),
             "Vocoder": str(self.vocoder),
-            "Copies to listen to": "\n".join(str(path) for path in self.samples) or "–",
+            "Reconstructed clips": "\n".join(str(path) for path in self.samples) or "–",
         }
         if self.rated:
-            rows["PESQ-WB of the copies"] = f"{np.mean(self.rated):.2f} ({len(self.rated)} clips)"
+            rows["PESQ-WB of the reconstructed clips"] = f"{np.mean(self.rated):.2f} ({len(self.rated)} clips)"
         return rows
 
 
@@ -121,7 +121,7 @@ def _opened_task(config: XTTSConfig, display: Display, reset_training: bool):
     """The task of a run, resumed if there is one, with its crops being gathered."""
     hardware = set_up_hardware(config.training, None, display.line)
     if hardware.replicas > 1 or hardware.cluster is not None:
-        raise ConfigError("A vocoder is trained on one device. Give it one: --device gpu:0, without TF_CONFIG.")
+        raise ConfigError("A vocoder is trained on one device. Choose one (--device gpu:0), and unset TF_CONFIG.")
     folder, line = Path(config.vocoder.checkpoint_dir), display.line
     if reset_training:
         move_earlier_run(folder, line)
@@ -181,12 +181,12 @@ def _starting_point(
     if saved is not None:
         if "vocoder" not in saved.corpus:
             raise CheckpointError(
-                f"{config.vocoder.checkpoint_dir} holds a run of a voice, not of a vocoder. Choose another --checkpoint-dir."
+                f"{config.vocoder.checkpoint_dir} has a run of a voice, not of a vocoder. Choose another --checkpoint-dir."
             )
         own = VocoderSpec.from_dict(saved.corpus["vocoder"])
         if own.mel != cache.mel:
             raise CheckpointError(
-                f"{config.vocoder.checkpoint_dir} holds a vocoder of other mels: "
+                f"{config.vocoder.checkpoint_dir} has a vocoder with different mel settings: "
                 f"{own.mel.compared_with(cache.mel, 'the recordings give')}. Use another --checkpoint-dir, or --reset-training."
             )
         return own, None
@@ -195,9 +195,9 @@ def _starting_point(
     origin, weights = read_vocoder(config.vocoder.init_from)
     if origin.mel != cache.mel:
         has_same_rate = origin.mel.sample_rate == cache.mel.sample_rate
-        advice = "Use its settings of the mel" if has_same_rate else f"Give --sample-rate {origin.mel.sample_rate}"
+        advice = "Use its mel settings" if has_same_rate else f"Give --sample-rate {origin.mel.sample_rate}"
         raise ConfigError(
-            f"{config.vocoder.init_from} is a vocoder of other mels: "
+            f"{config.vocoder.init_from} is a vocoder with different mel settings: "
             f"{origin.mel.compared_with(cache.mel, 'the recordings give')}. {advice}."
         )
     return origin, weights

@@ -232,7 +232,7 @@ def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None] | None) -
         ) from error
     if list(corpus.cache.speakers) != speakers:
         raise CheckpointError(
-            f"The corpus {corpus.data_folder} has other speakers than the checkpoint. Received: {len(corpus.cache.speakers)} "
+            f"The corpus {corpus.data_folder} has different speakers than the checkpoint. Received: {len(corpus.cache.speakers)} "
             f"speakers. Expected: the {len(speakers)} of the training. Restore the corpus, or copy the voice/ folder of the run."
         )
     return corpus

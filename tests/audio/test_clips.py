@@ -67,5 +67,5 @@ def test_unusable_clips_are_rejected_with_a_reason(tmp_path, samples, reason):
 
 def test_the_error_of_a_short_clip_names_its_length_and_the_minimum(tmp_path):
     write_audio(tmp_path / "a.wav", tone(0.1), RATE)
-    with pytest.raises(AudioError, match=r"is only 0\.10 s long; data\.min_seconds is 0\.3\."):
+    with pytest.raises(AudioError, match=r"is only 0\.10 s long; the minimum is 0\.3 s \(data\.min_seconds\)\."):
         load_clip(tmp_path / "a.wav", DataConfig(min_seconds=0.3, trim_silence_db=None), RATE)

@@ -110,7 +110,8 @@ def test_an_unknown_format_is_refused(tmp_path, target, format):
 
 
 @pytest.mark.parametrize(
-    ("name", "rate", "expected"), [("mp3", 17000, "16000"), ("ogg", 384_000, "192000"), ("flac", 100_001, "tens")]
+    ("name", "rate", "expected"),
+    [("mp3", 17000, "16000"), ("ogg", 384_000, "192000"), ("flac", 100_001, "multiples of 10")],
 )
 def test_a_format_refuses_a_rate_that_it_does_not_have(tmp_path, name, rate, expected):
     with pytest.raises(AudioError, match=f"{rate} Hz.*{expected}"):

@@ -170,5 +170,5 @@ def test_a_recording_that_changed_is_an_error(tmp_path):
     assert cache.frame_counts[0] != cache.frame_counts[1]
     first.write_bytes(second.read_bytes())
     start = int(cache.frame_starts[0])
-    with pytest.raises(CacheError, match="it was changed"):
+    with pytest.raises(CacheError, match="the recording was changed"):
         frames.rows(start, start + 1)

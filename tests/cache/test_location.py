@@ -149,7 +149,7 @@ def test_texts_in_another_language_than_before_are_announced(german):
     lines = []
     prepare_cache(tiny_config(language="nl"), german, announce=lines.append)
     (warning,) = [line for line in lines if line.startswith("Warning")]
-    assert "texts in de; now they are read as nl" in warning
+    assert "texts in de; they are now read as nl" in warning
     utterances = read_corpus(tiny_config(language="nl"), german).utterances
     assert language_notices(["nl"], utterances) == ()
     assert language_notices(["nl", "de"], utterances) == ()

@@ -110,10 +110,10 @@ def test_a_phonemizer_that_cannot_start_ends_the_run_in_one_line(tmp_path, monke
             "from myxtts.errors import TextError\n"
             "from myxtts.text.tokenizer import FrontEnd\n"
             "def symbols_of(self, texts, language):\n"
-            "    raise TextError('espeak-ng cannot be started. Make room in /tmp') from OSError(28, 'No space')\n"
+            "    raise TextError('espeak-ng cannot be started. Free some space in /tmp') from OSError(28, 'No space')\n"
             "FrontEnd.symbols_of = symbols_of\n",
         )
-        with pytest.raises(TextError, match="Make room in /tmp"):
+        with pytest.raises(TextError, match="Free some space in /tmp"):
             prepare_cache(tiny_config(), tmp_path / "corpus")
     cache = prepare_cache(tiny_config(), tmp_path / "corpus")
     assert (cache.num_clips, cache.report.rejections) == (3, ())

@@ -195,7 +195,7 @@ def test_flags_win_over_the_file(tmp_path):
     "words", [("--plan", "packed", "--enable-static-shapes"), ("--plan", "fixed", "--disable-static-shapes")]
 )
 def test_two_plans_at_once_are_rejected(words):
-    with pytest.raises(ConfigError, match="The flags ask for two plans"):
+    with pytest.raises(ConfigError, match="The flags select two plans"):
         overrides_of(parsed(*words))
 
 

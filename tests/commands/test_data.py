@@ -197,7 +197,7 @@ def test_another_language_than_before_is_warned_about(tmp_path, capsys):
     assert main(["prepare", str(folder), "--language", "German", *OPTIONS]) == 0
     assert "Warning" not in capsys.readouterr().err
     assert main(["prepare", str(folder), "--language", "English", *OPTIONS]) == 0
-    assert "prepared with texts in de; now they are read as en" in capsys.readouterr().err
+    assert "prepared with texts in de; they are now read as en" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["prepare", "stats", "verify"])

@@ -135,7 +135,7 @@ def test_sentences_without_recordings_leave_out_what_compares(loaded, tmp_path):
         (["--sentences", "everyday", "--metrics", "similarity"], "these metrics cannot be measured: similarity"),
         (["--sentences", "everyday", "--recordings-only"], "--recordings-only"),
         (["--sentences", "no-such-file.txt"], "cannot be read"),
-        (["--recordings-only", "--score-card"], "--score-card belongs to a voice"),
+        (["--recordings-only", "--score-card"], "--score-card needs a voice"),
         (["--limit", "0"], "--limit"),
         (["--sample-rate", "16000"], "--sample-rate needs --recordings-only"),
         (["--recordings-only", "--sample-rate", "5"], "data.sample_rate"),
@@ -224,7 +224,7 @@ def test_a_voice_trained_from_one_without_a_record_says_so(corpus, voice, measur
     split = TrainingSplit.of("corpus", TEXTS[:2], clips(2, 3)).after(None)
     code, content, error = measured(voice(training_split=split), "--data", str(corpus))
     assert (code, ids(content)) == (0, ["2", "3"])
-    assert "records only a part of what it was trained on" in error
+    assert "records only part of what it was trained on" in error
 
 
 def test_a_corpus_in_a_language_that_the_voice_lacks_is_refused(corpus, voice, measured):
@@ -252,7 +252,7 @@ def test_missing_phonemes_are_reported_before_the_voice_is_loaded(corpus, voice,
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     own = voice(front_end=FrontEnd("phonemes").to_dict())
     assert main(["evaluate", own, "--data", str(corpus)]) == 2
-    assert "This voice speaks from phonemes" in capsys.readouterr().err
+    assert "This voice reads phonemes" in capsys.readouterr().err
     assert loaded == []
 
 

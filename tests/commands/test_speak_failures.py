@@ -56,7 +56,7 @@ def test_say_reports_a_mistake_before_the_voice_is_loaded(voice, tmp_path, capsy
         (["{folder}/missing.wav", "Hello"], "does not exist"),
         (["{reference}", "Hello", "--reference", "{folder}/missing.wav"], "does not exist"),
         (["{reference}", "--save-speaker", "{folder}/nowhere/s.json"], "does not exist"),
-        (["{reference}", "--save-speaker", "{folder}"], "not a file that can be replaced"),
+        (["{reference}", "--save-speaker", "{folder}"], "not a regular file, so it cannot be replaced"),
         (["{reference}", "--save-speaker", "{reference}"], "is the reference"),
         (["{reference}", "Hello", "-o", "{reference}"], "is the reference"),
         (["{reference}", "Hello", "-o", "-", "--format", "xyz"], "Unknown audio format"),

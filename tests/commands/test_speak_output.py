@@ -131,7 +131,7 @@ def test_the_first_player_of_the_list_is_taken(players):
 
 def test_playing_and_standard_output_exclude_each_other(voice, players, capsys):
     players("aplay")
-    assert "exclude each other" in failure_of(capsys, "say", "Hello.", "--voice", voice, "--play", "-o", "-")
+    assert "cannot be used together" in failure_of(capsys, "say", "Hello.", "--voice", voice, "--play", "-o", "-")
 
 
 # --- languages and phonemes -------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_missing_phonemes_are_reported_before_the_voice_is_loaded(here, capsys, 
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     own = write_voice(here.parent / "espeak", front_end=FrontEnd("phonemes").to_dict())
     error = failure_of(capsys, "say", "Hello.", "--voice", str(own))
-    assert "speaks from phonemes, which need espeak-ng" in error
+    assert "reads phonemes, which need espeak-ng" in error
     assert "`pip install '.[phonemes]'` in the project folder" in error
     assert "graphemes" not in error
     assert names_in(here) == []

@@ -28,7 +28,7 @@ def test_held_out_sentences_are_long_unique_and_spread_over_the_lengths():
     lines = [line(f"c{number}", f"this is sentence number {number}", seconds=number) for number in range(12)]
     lines += [line("short", "two words"), line("twin1", "the same four words"), line("twin2", "The same, four words!")]
     assert choose_held_out(lines, 3) == {"c2", "c6", "c10"}
-    with pytest.raises(CorpusError, match="only 12 are long and unique enough"):
+    with pytest.raises(CorpusError, match="only 12 are long enough and unique"):
         choose_held_out(lines, 13)
 
 

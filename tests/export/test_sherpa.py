@@ -84,7 +84,7 @@ def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys,
     assert main(words) == 0
     assert (tmp_path / "out" / "lexicon.txt").read_text() == "hello xx h ɪ\n"
     assert main(words) == 2
-    assert "exists, so it is not replaced" in capsys.readouterr().err
+    assert "exists, so it was not replaced" in capsys.readouterr().err
     monkeypatch.setattr(known, lambda language: {})
     words[2] = str(tmp_path / "other")
     assert main(words) == 2
@@ -130,4 +130,4 @@ def test_words_that_are_not_utf8_or_none_and_words_for_letters_are_refused(tmp_p
     assert "has no words" in capsys.readouterr().err
     (tmp_path / "words.txt").write_bytes(b"hello\n")
     assert main(["export", str(write_voice(tmp_path / "letters")), str(tmp_path / "out"), *given]) == 2
-    assert "needs no lexicon" in capsys.readouterr().err
+    assert "needs no word list" in capsys.readouterr().err

@@ -81,5 +81,5 @@ def test_a_network_that_cannot_be_announced_in_is_one_line_and_the_server_runs(p
 
     asyncio.run(run())
     assert [record.getMessage() for record in caplog.records] == [
-        "The Wyoming server cannot be announced (Network is unreachable). Clients can be given its address."
+        "The Wyoming server cannot be announced (Network is unreachable). Enter its address in the client."
     ]

@@ -144,7 +144,7 @@ def test_rates_that_a_format_lacks_are_refused_or_the_next_higher_one_is_taken()
     assert output_rate("opus", 22050, None) == 24000
     assert output_rate("mp3", 22050, None) == 22050
     assert output_rate("mp3", 96000, None) == 48000
-    with pytest.raises(AudioError, match="opus has no sample rate of 22050"):
+    with pytest.raises(AudioError, match="opus does not support a sample rate of 22050"):
         output_rate("opus", 22050, 22050)
     with pytest.raises(AudioError, match="between"):
         output_rate("wav", 22050, 10**9)

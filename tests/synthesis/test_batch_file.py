@@ -40,7 +40,7 @@ def test_every_format_is_read(tmp_path, name, content, expected):
     [
         ("a.csv", "id,words\none,Hello\n", "line 2: it has no text"),
         ("a.csv", 'text\n"open', "unexpected end"),
-        ("a.csv", "id,text\none,Hello\none,Bye\n", "line 3: a second text has the name 'one'"),
+        ("a.csv", "id,text\none,Hello\none,Bye\n", "line 3: the name 'one' was used above"),
         ("a.csv", "text,speed\nHello,fast\n", "line 2: speed is not a number"),
         ("a.csv", "text,speed\nHello,900\n", "line 2: speed must lie between"),
         ("a.csv", "text,speaker\nHello,carl\n", "line 2: This voice has no speaker 'carl'"),
@@ -94,7 +94,7 @@ def test_a_batch_needs_a_folder_and_no_other_text(voice, tmp_path, capsys):
     assert main(["say", *batch]) == 2
     assert "-o FOLDER" in capsys.readouterr().err
     assert main(["say", "Hello", *batch, "-o", str(tmp_path)]) == 2
-    assert "exclude each other" in capsys.readouterr().err
+    assert "cannot be used together" in capsys.readouterr().err
 
 
 def test_timings_rate_and_force_of_one_text(voice, tmp_path, monkeypatch, capsys):

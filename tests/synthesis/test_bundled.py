@@ -137,7 +137,7 @@ def test_a_voice_can_be_exported_with_another_vocoder_and_back(bundle, here, cap
     capsys.readouterr()
     assert "cannot be named 'voice'" in failure_of(capsys, "voice", "export", "mine", "x", "--vocoder", "voice.onnx")
     words = ["voice", "export", "kathleen", "y", "--vocoder", "own.onnx", "--shared-assets"]
-    assert "leave out --shared-assets" in failure_of(capsys, *words)
+    assert "Leave out --shared-assets" in failure_of(capsys, *words)
 
 
 def test_a_training_starts_from_the_bundled_voice_with_most_speakers(bundle, tmp_path):

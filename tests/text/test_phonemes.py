@@ -197,7 +197,7 @@ def test_a_lexicon_file_is_read(tmp_path):
         (b"a\tb\nno tab here\n", "line 2: .*no tab"),
         (b"word\t\n", "line 1: expected a word and its phonemes"),
         (b"two words\tb\n", "line 1: expected one word"),
-        (b"a\tb\nA\tc\n", "line 2: 'A' was given other phonemes"),
+        (b"a\tb\nA\tc\n", "line 2: 'A' has different phonemes"),
         (b"a\tb7\n", "line 1: expected phonemes in IPA"),
         (b"a\tb\n\xff\tb\n", r"not UTF-8 text \(line 2\)"),
     ],

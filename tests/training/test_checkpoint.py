@@ -192,7 +192,7 @@ def test_an_array_header_of_format_1_that_cannot_be_parsed_is_one_clear_error(tm
     state = json.loads((path / module.STATE_NAME).read_text())
     state["arrays_crc32"] = zlib.crc32((path / "arrays.npz").read_bytes())
     (path / module.STATE_NAME).write_text(json.dumps(state))
-    with pytest.raises(CheckpointError, match="does not hold what a checkpoint holds"):
+    with pytest.raises(CheckpointError, match="is not a valid checkpoint"):
         load_checkpoint(path)
 
 

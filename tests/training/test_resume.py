@@ -99,7 +99,7 @@ def spelled_with(corpus, letters):
 def test_weights_of_other_symbols_are_refused(corpus, tmp_path, letters, line):
     opened(small_config(corpus, tmp_path / "run")).task.save()
     other = spelled_with(tmp_path / "other", letters)
-    with pytest.raises(CheckpointError, match=rf"{line}\nUse the old ones; .*--init-from .*--reset-training"):
+    with pytest.raises(CheckpointError, match=rf"{line}\nUse those of the run; .*--init-from .*--reset-training"):
         opened(small_config(other, tmp_path / "run"))
 
 

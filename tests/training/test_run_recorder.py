@@ -220,7 +220,9 @@ def test_a_status_that_does_not_fit_leaves_the_old_one(make_recorder, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_explained_before_the_first_step(make_recorder, tmp_path):
     (tmp_path / "run").write_text("a file")
-    with pytest.raises(TrainingError, match=r"cannot be made: File exists\. Choose another training\.checkpoint_dir"):
+    with pytest.raises(
+        TrainingError, match=r"cannot be created: File exists\. Choose another training\.checkpoint_dir"
+    ):
         make_recorder()
 
 
@@ -231,7 +233,7 @@ def test_background_work_that_fails_is_one_line_however_often(make_recorder, err
         recorder.logbook.submit(raises(error), "Spoken samples")
     recorder.close("finished")
     cause = "the disk is full." if error is FULL else "No sentence for this voice."
-    assert shown_by(recorder).splitlines() == [f"Spoken samples could not be made: {cause} Training continues."]
+    assert shown_by(recorder).splitlines() == [f"Spoken samples could not be created: {cause} Training continues."]
 
 
 def test_a_defect_in_background_work_surfaces_at_the_end_and_the_rest_is_written(make_recorder, tmp_path):

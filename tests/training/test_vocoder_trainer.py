@@ -78,7 +78,7 @@ def test_a_run_leaves_a_vocoder_that_speaks_and_can_be_adapted(corpus, tmp_path)
     rated = []
     summary = train(config_of(corpus, tmp_path / "run"), rate=lambda copy, recording, rate: rated.append(rate) or 2.0)
     assert rated
-    assert "2.00" in summary.rows()["PESQ-WB of the copies"]
+    assert "2.00" in summary.rows()["PESQ-WB of the reconstructed clips"]
     assert all(path.is_file() for path in summary.samples)
     cache, path = open_cache(config_of(corpus, tmp_path / "run")), tmp_path / "run" / "vocoder.onnx"
     assert summary.vocoder == path
@@ -103,7 +103,9 @@ def test_a_vocoder_of_other_mels_is_refused_with_what_differs(corpus, tmp_path):
     train(config_of(corpus, tmp_path / "run", max_steps=1, adversarial_start=1))
     settings = config_of(corpus, tmp_path / "new", init_from=str(tmp_path / "run" / "vocoder.onnx"))
     other = dataclasses.replace(settings, data=dataclasses.replace(settings.data, n_mels=64))
-    with pytest.raises(ConfigError, match=r"other mels: n_mels 80, the recordings give 64\. Use its settings"):
+    with pytest.raises(
+        ConfigError, match=r"different mel settings: n_mels 80, the recordings give 64\. Use its mel settings"
+    ):
         train(other)
 
 
