@@ -31,9 +31,8 @@ from myxtts.evaluation.clip_metrics import NaturalnessJudge, measure_pesq
 from myxtts.evaluation.evaluate import copy_recording
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.text_errors import count_errors, sum_errors
-from myxtts.synthesis.griffin_lim import GriffinLim
 from myxtts.synthesis.onnx_file import read_model
-from myxtts.synthesis.vocoder import VOCODER_TENSORS, Vocoder, open_vocoder_file, vocoder_spec
+from myxtts.synthesis.vocoder import VOCODER_TENSORS, GriffinLim, Vocoder, open_vocoder_file, vocoder_spec
 
 KINDS = ("recording", "vocoder", "Griffin-Lim")
 SHORTEST_SECONDS = 1.5

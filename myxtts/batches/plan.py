@@ -6,7 +6,7 @@
 - `dynamic`: one clip per row, padded to the longest of the batch; not static, for comparison.
 
 The limits `max_text_length` and `max_mel_frames` belong to the plan, not to the cache: changing them decodes nothing again. The
-shapes come from `myxtts.batches.shapes`, the order of the clips from `myxtts.batches.order`.
+shapes come from `myxtts.batches.packing`, the order of the clips from `myxtts.batches.order`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from myxtts.batch import BatchShape
-from myxtts.batches.order import Plan, Position
-from myxtts.batches.packing import RowSize
-from myxtts.batches.shapes import bucket_shapes, multiple_of, packed_row_size, packed_shape
+from myxtts.batches.order import Plan, Position, shuffled
+from myxtts.batches.packing import RowSize, bucket_shapes, multiple_of, packed_row_size, packed_shape
 from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig, TrainingConfig, corpus_name
 from myxtts.corpus.utterance import Rejection
@@ -219,7 +218,8 @@ def build_plan(
     _refuse_long_clips(every_clip, frames, tokens, max_text_length, max_mel_frames)
     row_size = RowSize(max_mel_frames, max_text_length, 1, gap_frames, gap_tokens)
     if kind == "packed":
-        row_size, clips_per_row = packed_row_size(frames, tokens, max_mel_frames, gap_frames, gap_tokens, seed)
+        order = shuffled(len(frames), seed, 0)
+        row_size, clips_per_row = packed_row_size(frames, tokens, order, max_mel_frames, gap_frames, gap_tokens)
         shapes = [packed_shape(row_size, clips_per_row, batch_size, replicas)]
     elif kind == "buckets":
         shapes = bucket_shapes(frames, tokens, num_buckets, batch_size, replicas)

@@ -343,7 +343,6 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
 
 def _copying_vocoder(mel: MelSpec, vocoder: str | None) -> Callable[[np.ndarray], np.ndarray]:
     """The vocoder of --vocoder, otherwise Griffin-Lim: log-mel (frames, n_mels) → samples."""
-    from myxtts.synthesis.griffin_lim import GriffinLim
-    from myxtts.synthesis.vocoder import find_vocoder, open_vocoder_file
+    from myxtts.synthesis.vocoder import GriffinLim, find_vocoder, open_vocoder_file
 
     return GriffinLim(mel) if vocoder is None else open_vocoder_file(find_vocoder(vocoder), mel)

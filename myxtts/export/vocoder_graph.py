@@ -1,7 +1,7 @@
 """Vocoders as ONNX nodes: the neural one (`models.vocoder.Vocoder`), and Griffin-Lim for files that must give samples alone.
 
 The inputs of a neural vocoder are `mel` (frames, n_mels) and `noise` (frames, bins), the phases of the noise in turns; the output
-is `samples`. Griffin-Lim takes the steps of `myxtts.synthesis.griffin_lim`. Fourier transforms are matrix products, because ONNX
+is `samples`. Griffin-Lim takes the steps of `myxtts.synthesis.vocoder`. Fourier transforms are matrix products, because ONNX
 has no inverse transform of real signals; their matrices are computed from small constants when the file is loaded, so that it
 stays small.
 """
@@ -38,8 +38,8 @@ from myxtts.models.spec import (
     pitch_classes,
     time_interpolation,
 )
-from myxtts.synthesis.griffin_lim import LEAST_COVERAGE, LOUDEST, TINY, GriffinLimSettings
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
+from myxtts.synthesis.vocoder import LEAST_COVERAGE, LOUDEST, TINY, GriffinLimSettings
 
 LEAST_OVERLAP = 1e-3
 """Under the sum of the squared windows, as in `models.vocoder.overlap_weights`."""
