@@ -7,7 +7,8 @@ Python, named by the line that the sampler saw most.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -88,6 +89,8 @@ class Account:
     total_seconds: float
     unaccounted_seconds: float
     """Python outside of the steps that no sample saw at a line of the user's."""
+    between: Mapping[tuple[SourceLocation, str], int] = field(default_factory=dict)
+    """What the samples of `Part.BETWEEN` saw: line and activity, with their number."""
 
     def seconds(self, part: Part) -> float:
         """Time of one part."""
@@ -100,6 +103,11 @@ class Account:
     def location(self, part: Part) -> SourceLocation:
         """Where a part was spent most."""
         return next((line.location for line in self.lines if line.part == part), UNKNOWN)
+
+    def seconds_between(self, is_chosen: Callable[[SourceLocation, str], bool]) -> float:
+        """Python between the steps, at the chosen lines and activities."""
+        chosen = sum(count for seen, count in self.between.items() if is_chosen(*seen))
+        return self.seconds(Part.BETWEEN) * chosen / max(sum(self.between.values()), 1)
 
     @property
     def training_seconds(self) -> float:
@@ -117,7 +125,8 @@ def account_for(recording: Recording, steps: StepTable | None) -> Account:
     for index, (part, _) in enumerate(layers):
         seconds[part] += float(widths[owners == index].sum())
     locations: dict[Part, Counter[int]] = {}
-    unaccounted = _divide_python(recording, steps, edges, owners, seconds, locations)
+    between: Counter[tuple[SourceLocation, str]] = Counter()
+    unaccounted = _divide_python(recording, steps, edges, owners, seconds, locations, between)
     _locate_steps(recording, edges, owners, layers, locations)
     typical = _typical_seconds(steps, edges, owners, layers)
     total = end - begin
@@ -128,7 +137,7 @@ def account_for(recording: Recording, steps: StepTable | None) -> Account:
             location = recording.lines[seen.most_common(1)[0][0]] if seen else _location_of(part, recording)
             usual = min(typical.get(part, seconds[part]), seconds[part])
             lines.append(AccountLine(part, seconds[part], seconds[part] / total, location, usual))
-    return Account(tuple(lines), total, unaccounted)
+    return Account(tuple(lines), total, unaccounted, between)
 
 
 def _layers(recording: Recording, steps: StepTable | None) -> list[tuple[Part, np.ndarray]]:
@@ -239,6 +248,7 @@ def _divide_python(
     owners: np.ndarray,
     seconds: dict[Part, float],
     locations: dict[Part, Counter],
+    between: Counter[tuple[SourceLocation, str]],
 ) -> float:
     """Divide the time that no event claims by when it was, and by what the samples saw; returns what none of them saw."""
     widths, middles = np.diff(edges), (edges[:-1] + edges[1:]) / 2
@@ -256,6 +266,8 @@ def _divide_python(
         for sample, part in zip(samples, parts, strict=True):
             each = spent / len(samples)
             seconds[part] += each
+            if part == Part.BETWEEN:
+                between[recording.lines[sample.line], sample.activity] += 1
             if recording.lines[sample.line] != UNKNOWN:
                 locations.setdefault(part, Counter())[sample.line] += 1
             elif part == rest:  # imports and Keras have a name even where no line of the user's is on the stack

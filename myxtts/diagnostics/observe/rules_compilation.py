@@ -30,6 +30,7 @@ _WARM_STEPS = 3
 def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
     """Everything that was traced, compiled or created repeatedly."""
     shapes_hurt = False
+    building = seconds_of_building_again(facts)
     for code in facts.codes:
         for cause in code.causes.values():
             if cause.kind in _ISSUES and facts.is_ongoing(cause.moments, code.calls, cause.seconds):
@@ -37,7 +38,8 @@ def find_compilation_problems(facts: Facts) -> Iterator[Finding]:
                 yield _retrace(facts, code, cause)
         yield from _remainder(facts, code)
         if _is_made_again(facts, code):
-            yield _function_in_loop(facts, code)
+            yield _function_in_loop(facts, code, 0.0 if code.is_user else building)
+            building = building if code.is_user else 0.0  # once, with the function that takes the most time
         if facts.is_ongoing(code.recompiled_moments, code.calls, code.recompiled_seconds):
             shapes_hurt = True
             yield _recompilation(facts, code)
@@ -107,11 +109,28 @@ def _location(code: TracedCode) -> SourceLocation:
 
 
 def _is_made_again(facts: Facts, code: TracedCode) -> bool:
-    costs = code.repeated_seconds > (_SMALLEST_FRACTION if code.is_user else 0.1) * facts.total_seconds
-    return costs and facts.is_ongoing(code.repeated_moments, code.calls, code.repeated_seconds)
+    smallest, seconds = _SMALLEST_FRACTION, code.repeated_seconds
+    if not code.is_user and code.repeated_moments:
+        smallest, seconds = 0.1, seconds + _building_seconds(facts)
+    return seconds > smallest * facts.total_seconds and facts.is_ongoing(
+        code.repeated_moments, code.calls, code.repeated_seconds
+    )
 
 
-def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
+def seconds_of_building_again(facts: Facts) -> float:
+    """Python between the steps in which Keras builds models, if their functions are traced again: both have one cause."""
+    if not any(_is_made_again(facts, code) for code in facts.codes if not code.is_user):
+        return 0.0
+    return _building_seconds(facts)
+
+
+def _building_seconds(facts: Facts) -> float:
+    """What Keras prepares inside `fit` is no part of it."""
+    fits = set(facts.recording.fit_locations)
+    return facts.account.seconds_between(lambda line, activity: activity == "keras" and line not in fits)
+
+
+def _function_in_loop(facts: Facts, code: TracedCode, building: float) -> Finding:
     recompiled = facts.recording.compile_locations if not code.is_user else []
     often = [location for location in dict.fromkeys(recompiled) if recompiled.count(location) >= 3]
     location = often[0] if often else code.creation
@@ -119,10 +138,11 @@ def _function_in_loop(facts: Facts, code: TracedCode) -> Finding:
         Issue.FUNCTION_IN_LOOP,
         f"'{code.name}' is wrapped in a new tf.function repeatedly, and each one is traced",
         f"{code.traced_functions} functions from the same code, {len(code.repeated_moments)} of them for arguments that an "
-        f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing",
+        f"earlier one was traced for; {duration(code.repeated_seconds)} of tracing"
+        + (f", {duration(building)} of building models between the steps" if building >= 1e-3 else ""),
         location,
         fixes.COMPILE_ONCE if often else fixes.of_step(fixes.FUNCTION_ONCE, code.name),
-        code.repeated_seconds,
+        code.repeated_seconds + building,
         also=(code.creation, code.definition if code.is_user else UNKNOWN, code.call_location or UNKNOWN),
     )
 

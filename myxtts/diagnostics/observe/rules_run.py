@@ -13,6 +13,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts
 from myxtts.diagnostics.observe.recording import Recording, TimedEvent
+from myxtts.diagnostics.observe.rules_compilation import seconds_of_building_again
 from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
@@ -281,15 +282,22 @@ def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
 
 def find_python_between_steps(facts: Facts) -> Iterator[Finding]:
     """Python that belongs to no step: between epochs, around `fit`."""
-    seconds = facts.account.typical_seconds(Part.BETWEEN)
-    location = facts.account.location(Part.BETWEEN)
+    account, fits = facts.account, set(facts.recording.fit_locations)
+    is_built_again = seconds_of_building_again(facts) > 0
+
+    def is_own(line: SourceLocation, activity: str) -> bool:
+        """Neither what Keras prepares for `fit` nor models that are built again and again, which is reported as that."""
+        return line not in fits and not (is_built_again and activity == "keras")
+
+    lines: Counter[SourceLocation] = Counter()
+    for seen, count in account.between.items():
+        lines[seen[0]] += count if is_own(*seen) and seen[0] != UNKNOWN else 0
+    fraction = account.seconds_between(is_own) / max(account.seconds(Part.BETWEEN), 1e-9)
+    seconds = account.typical_seconds(Part.BETWEEN) * fraction
     is_repeated = int(facts.steps.is_epoch_start.sum()) >= FEWEST_EPOCHS
-    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or location == UNKNOWN or not is_repeated:
+    if seconds < LARGE_PYTHON_FRACTION * facts.total_seconds or not any(lines.values()) or not is_repeated:
         return
-    if (
-        location in facts.recording.fit_locations
-    ):  # Keras prepares a model: if it does so again and again, that is reported
-        return
+    location = lines.most_common(1)[0][0]
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the epochs for {percent(facts.fraction_of_training(seconds))} of the time; the device is idle",

@@ -141,7 +141,7 @@ def _before_autograph(file: str, line: int) -> SourceLocation | None:
 
 
 def activity_of(frame: FrameType | None) -> str:
-    """What the frames inside the user's nearest line do for it: `import`, `keras` or `python`."""
+    """What the frames inside the user's nearest line do for it: `import`, `keras` (models and layers) or `python`."""
     activity = "python"
     for _ in range(_MOST_FRAMES):
         if frame is None or is_user_code(frame.f_code.co_filename):
@@ -149,10 +149,17 @@ def activity_of(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if file.startswith("<frozen importlib"):
             return "import"
-        if is_keras(file):
+        if is_keras(file) and not _is_keras_data(file):
             activity = "keras"
         frame = frame.f_back
     return activity
+
+
+@functools.cache
+def _is_keras_data(file: str) -> bool:
+    """Folders of Keras that read and prepare data: what only they do builds no model."""
+    inside = file.rpartition(f"keras{os.sep}")[2].split(os.sep)
+    return bool({"utils", "datasets", "preprocessing"}.intersection(inside))
 
 
 def waits_inside_framework(frame: FrameType | None) -> bool:

@@ -61,7 +61,11 @@ def decide_verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
     first, fraction = _first_of(findings, kind), percent(min(gains[kind], 1.0))
     if kind == "retracing":
         code = next(code for code in facts.codes if code.causes or code.repeated_moments)
-        return kind, f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls, {fraction} of the time"
+        again = "" if code.is_user else ", because Keras models are built or compiled again"
+        return (
+            kind,
+            f"retracing: {code.traces} traces of '{code.name}' in {code.calls} calls{again}, {fraction} of the time",
+        )
     if kind == "recompiling":
         code = max(facts.codes, key=lambda code: code.recompiled_seconds)
         shapes = len(set(facts.steps.batch[facts.steps.batch >= 0].tolist()))

@@ -1,6 +1,7 @@
 """What happens outside of the steps, or inside their graph: each at its line, and never called compute-bound."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import keras
@@ -9,11 +10,14 @@ import pytest
 import tensorflow as tf
 
 from myxtts.diagnostics.observe import rules_run
-from myxtts.diagnostics.observe.account import Part
+from myxtts.diagnostics.observe.account import Part, account_for
 from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.facts import Facts
+from myxtts.diagnostics.observe.hooks import Instrumentation
 from myxtts.diagnostics.observe.issues import Issue
 from myxtts.diagnostics.observe.recording import IteratorRecord, TimedEvent
+from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
+from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.diagnostics.observe.split_steps import cut_steps
 from tests.diagnostics.observe.trainings import STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
@@ -119,6 +123,28 @@ def test_model_built_again_for_every_fit_has_one_finding():
             model.fit(np.ones((16, 4)), np.ones((16, 4)), batch_size=4, verbose=0)
     assert "function-in-loop" in issues_in(observation.report)
     assert "device-idle" not in issues_in(observation.report)
+
+
+@pytest.mark.parametrize(("builds", "issues"), [(True, set()), (False, {Issue.DEVICE_IDLE})])
+def test_python_in_which_models_are_built_again_is_no_second_finding(builds, issues):
+    """However long the building takes, as on a busy machine: it has the cause of the traces."""
+    watcher = Instrumentation()
+    recording = watcher.install()
+    for _ in range(6):
+        model = keras.Sequential([keras.layers.Dense(4)])
+        model.compile("sgd", "mse")
+        model.fit(np.ones((16, 4)), np.ones((16, 4)), batch_size=4, verbose=0)
+    watcher.remove()
+    steps = cut_steps(recording)
+    between, location = account_for(recording, steps), SourceLocation("train.py", 3)
+    lines = [
+        replace(line, seconds=9.0, typical_seconds=9.0) if line.part == Part.BETWEEN else line for line in between.lines
+    ]
+    seen = {(location, "keras" if builds else "python"): 50}
+    facts = Facts(recording, steps, replace(between, lines=tuple(lines), between=seen))
+    assert {found.issue for found in rules_run.find_python_between_steps(facts)} == issues
+    again = [one.gain_seconds for one in find_compilation_problems(facts) if one.issue == Issue.FUNCTION_IN_LOOP]
+    assert (max(again, default=0.0) > 9.0) == builds
 
 
 def test_validation_of_fit_is_not_predict_in_a_loop():
