@@ -35,8 +35,7 @@ from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.worker import open_workers
 from myxtts.cache.writer import publish
 from myxtts.config.config import DataConfig
-from myxtts.corpus.corpus import read_corpus
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus, read_corpus
 from myxtts.runtime.machine import usable_cores
 from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import SymbolTable, build_front_end

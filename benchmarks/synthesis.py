@@ -35,7 +35,7 @@ from benchmarks.harness import add_voice_argument, interleaved, print_table, rat
 from myxtts.audio.clips import load_clip
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.pieces import noise_of

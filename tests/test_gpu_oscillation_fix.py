@@ -22,7 +22,7 @@ BATCHES = 50
 
 def test_batches_are_loaded_ahead_of_the_step_that_needs_them(tone_corpus, monkeypatch, record_property):
     from myxtts.batches.on_the_fly import PythonFrames
-    from myxtts.diagnostics.trial import trial_trainer
+    from myxtts.diagnostics.trainer_diagnosis import trial_trainer
 
     loaded, load = [], PythonFrames.rows
 

@@ -38,7 +38,7 @@ def test_a_training_with_fixed_shapes_compiles_nothing_after_the_warm_up(tone_co
 
 @pytest.fixture(scope="module")
 def trainer(tone_corpus):
-    from myxtts.diagnostics.trial import trial_trainer
+    from myxtts.diagnostics.trainer_diagnosis import trial_trainer
 
     with trial_trainer(small_config(tone_corpus, tone_corpus, FIXED)) as trainer:
         yield trainer

@@ -63,7 +63,7 @@ def test_a_clip_that_is_too_long_is_skipped_and_never_cut(tone_corpus, record_pr
 
 @pytest.mark.parametrize("plan", ["fixed", "buckets", "packed"])
 def test_real_steps_of_a_static_plan_are_compiled_before_the_first_one(tone_corpus, plan, record_property):
-    from myxtts.diagnostics.trial import run_trial, trial_trainer
+    from myxtts.diagnostics.trainer_diagnosis import run_trial, trial_trainer
 
     with trial_trainer(small_config(tone_corpus, tone_corpus, {"plan": plan, "num_buckets": 2})) as trainer:
         trainer.warm_up()

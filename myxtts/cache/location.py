@@ -24,8 +24,7 @@ from myxtts.cache.clip_table import load_cache
 from myxtts.cache.format import HEADER_NAME, CacheSettings, read_header
 from myxtts.cache.writer import cache_lock, write_array_atomically, write_error
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
-from myxtts.corpus.corpus import Corpus
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import Corpus, bundled_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import CacheError, CorpusError
 from myxtts.runtime.progress import ProgressCallback, ignore_line

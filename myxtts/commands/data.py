@@ -78,7 +78,8 @@ def _configure_public_corpora(recipes: Any) -> None:
 
 def run_corpus(arguments: argparse.Namespace) -> int:
     """Write a corpus and say what is in it."""
-    from myxtts.corpus.recipes import build_asterisk_corpus, build_folder_corpus
+    from myxtts.corpus.asterisk import build_asterisk_corpus
+    from myxtts.corpus.corpus_writer import build_folder_corpus
     from myxtts.corpus.utterance import summarize_rejections
 
     if arguments.recipe == "asterisk":
@@ -336,7 +337,7 @@ def configure_advise(parser: argparse.ArgumentParser) -> None:
 
 def run_advise(arguments: argparse.Namespace) -> int:
     """Measure, print and write."""
-    from myxtts.corpus.manifest import read_manifest
+    from myxtts.corpus.corpus import read_manifest
     from myxtts.evaluation.advise import advice_lines, advise
     from myxtts.evaluation.score_report import write_report
     from myxtts.synthesis.bundled import find_voice

@@ -262,8 +262,7 @@ def _choose_sentences(
 
 
 def _corpus_sentences(data: Path | None, language: str, split: TrainingSplit | None) -> tuple[Sentence, ...]:
-    from myxtts.corpus.manifest import read_manifest
-    from myxtts.corpus.recipes import bundled_corpus
+    from myxtts.corpus.corpus import bundled_corpus, read_manifest
     from myxtts.errors import EvaluationError
     from myxtts.evaluation.sentence_sets import held_out_sentences, sentences_of
 

@@ -82,8 +82,7 @@ def _evaluation(config: XTTSConfig) -> WorkerEvaluation:
     """What evaluates the voice during training, on the held-out sentences of the corpus, in a process of its own."""
     from myxtts.cache.joint import part_configs
     from myxtts.config.config import DEFAULT_LANGUAGE
-    from myxtts.corpus.manifest import read_manifest
-    from myxtts.corpus.recipes import bundled_corpus
+    from myxtts.corpus.corpus import bundled_corpus, read_manifest
     from myxtts.evaluation.evaluation_worker import open_evaluation
     from myxtts.evaluation.sentence_sets import sentences_of
 

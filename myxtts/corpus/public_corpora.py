@@ -1,6 +1,6 @@
 """Recipes for public corpora: a clone of a repository → a corpus folder with speakers, languages, license and attribution.
 
-Most of these repositories have a layout that `myxtts.corpus.manifest` reads already, so their recipe only adds what the files do
+Most of these repositories have a layout that `myxtts.corpus.corpus` reads already, so their recipe only adds what the files do
 not say. FreeSWITCH's prompts have their texts in XML files of another repository, AudioMNIST in the file names. Clips that a
 repository holds out (metadata_eval.csv) stay held out.
 """
@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from myxtts.audio.files import probe_audio, read_audio, write_audio
+from myxtts.corpus.corpus import read_splits
 from myxtts.corpus.corpus_writer import (
     CorpusSummary,
     MetadataLine,
@@ -26,7 +27,6 @@ from myxtts.corpus.corpus_writer import (
     write_text,
 )
 from myxtts.corpus.folder_index import FolderIndex
-from myxtts.corpus.manifest import read_splits
 from myxtts.corpus.metadata import read_metadata
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError

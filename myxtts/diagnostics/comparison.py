@@ -19,8 +19,9 @@ from pathlib import Path
 from myxtts.batches.feed import open_feed
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.corpus.corpus import read_corpus
-from myxtts.corpus.recipes import write_wav_corpus
-from myxtts.diagnostics.trial import COLD_STEPS, run_trial, trial_trainer
+from myxtts.corpus.corpus_writer import write_wav_corpus
+from myxtts.diagnostics.trainer_diagnosis import run_trial, trial_trainer
+from myxtts.training.autotune import COLD_STEPS
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 

@@ -1,20 +1,26 @@
 """The diagnoses of this trainer: is every step compiled once, and where does a step spend its time?
 
 `utilities/diagnose_retracing.py` and `myxtts diagnose retracing`, `utilities/diagnose_gpu_bottleneck.py` and
-`myxtts diagnose bottleneck`. The real loader is timed stage by stage and alone, the step alone, and real steps are split into
-waiting, host and device. Python functions are found in the dataset's own graph.
+`myxtts diagnose bottleneck`. They take real training steps in a temporary folder (`Trial`). The real loader is timed stage by
+stage and alone, the step alone, and real steps are split into waiting, host and device. Python functions are found in the
+dataset's own graph.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import io
 import itertools
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from rich.console import Console
 
 from myxtts.batches.plan import plan_kind
 from myxtts.config.config import XTTSConfig
@@ -23,9 +29,77 @@ from myxtts.diagnostics.observe.pipeline import DatasetStage, describe_dataset, 
 from myxtts.diagnostics.observe.rules_host import STALL_FRACTION
 from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
-from myxtts.diagnostics.trial import Trial, run_trial, trial_trainer
-from myxtts.runtime.timers import Stage
+from myxtts.errors import DiagnosisError
+from myxtts.runtime.compilation import Counts, Retrace
+from myxtts.runtime.timers import Stage, StepSummary, summarize
+from myxtts.training.autotune import COLD_STEPS
+from myxtts.training.display import Display
+from myxtts.training.loop import take_steps
+from myxtts.training.starting_config import resolve_starting_config
 from myxtts.training.trainer import XTTSTrainer
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The measurements of a number of real steps."""
+
+    stages: np.ndarray
+    """Seconds by (step, stage), cold steps first."""
+    cold_steps: int
+    retraces: tuple[Retrace, ...]
+    since_warmup: Counts
+    total: Counts
+    hardware: dict[str, str]
+    """What the steps ran on (`Hardware.facts`)."""
+
+    @property
+    def steady(self) -> np.ndarray:
+        """Seconds by (step, stage) without the cold steps."""
+        return self.stages[self.cold_steps :]
+
+    @property
+    def hardware_line(self) -> str:
+        """For people."""
+        return "Ran on " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.hardware.items())
+
+    @property
+    def summary(self) -> StepSummary:
+        """Metrics of the steady steps."""
+        return summarize(self.steady)
+
+
+@contextlib.contextmanager
+def trial_trainer(config: XTTSConfig) -> Iterator[XTTSTrainer]:
+    """The real trainer on a configuration, quiet, with its checkpoints in a folder that is removed afterwards."""
+    config = resolve_starting_config(config)  # the network and the mels of the user's run, without its weights
+    with tempfile.TemporaryDirectory(prefix="myxtts-trial-") as folder:
+        training = dataclasses.replace(
+            config.training, checkpoint_dir=folder, tensorboard_log_dir=None, init_from=None, on_retrace="warn"
+        )
+        quiet = Display(Console(file=io.StringIO(), highlight=False))
+        trainer = XTTSTrainer(dataclasses.replace(config, training=training), display=quiet, reset_training=True)
+        with trainer:
+            yield trainer
+
+
+def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
+    """Take steps as the training loop takes them."""
+    if steps <= COLD_STEPS:
+        raise DiagnosisError(
+            f"At least {COLD_STEPS + 1} steps are needed, because the first ones are cold. Received: {steps}."
+        )
+    task, clock = trainer.task, trainer.clock
+    for taken in take_steps(task, clock, steps):
+        task.check_retracing(taken.batches)
+        clock.finish()
+    return Trial(
+        stages=clock.recent(last=steps),
+        cold_steps=COLD_STEPS,
+        retraces=task.watch.retraces,
+        since_warmup=task.watch.counts_since_warmup(),
+        total=task.watch.counts(),
+        hardware=task.hardware.facts(),
+    )
 
 
 @dataclass(frozen=True)

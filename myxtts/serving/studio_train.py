@@ -9,8 +9,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
-from myxtts.corpus.manifest import read_manifest
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus, read_manifest
 from myxtts.errors import EvaluationError, MyXTTSError, TrainingError
 from myxtts.models.spec import SIZES
 from myxtts.runtime.status import ALIGNMENT_FILE

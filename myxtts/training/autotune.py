@@ -52,7 +52,7 @@ MEASURED_SECONDS = 1.0
 """Batches per trial of the loader, and its longest time. Chosen; not measured."""
 COLD_STEPS = 2
 """Steps before those that count: the first one, and the one that waits for it; they also fill caches of the allocator and the
-processor. `myxtts.diagnostics.trial` reports them separately."""
+processor. `myxtts.diagnostics.trainer_diagnosis` reports them separately."""
 MEASURED_STEPS = 4
 """Steps per trial of a batch size. Chosen; not measured."""
 

@@ -6,7 +6,7 @@ import soxr
 
 from myxtts.audio.files import read_audio
 from myxtts.audio.measurements import estimate_bandwidth, estimate_snr
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 
 
 @pytest.fixture(scope="module")

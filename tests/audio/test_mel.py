@@ -24,7 +24,7 @@ from myxtts.audio.mel import (
 )
 from myxtts.batches.on_the_fly import mel_tensorflow
 from myxtts.config.config import DataConfig
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.errors import AudioError, ConfigError
 
 TOLERANCE = 1e-3

@@ -22,8 +22,7 @@ from myxtts.cache.location import (
 from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.worker import open_workers
 from myxtts.config.config import DataConfig
-from myxtts.corpus.corpus import read_corpus
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus, read_corpus
 from myxtts.errors import CacheError, CorpusError
 from myxtts.runtime.progress import ignore_progress
 from myxtts.runtime.workers import WorkerPool

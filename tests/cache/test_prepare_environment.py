@@ -14,7 +14,7 @@ from myxtts.cache.prepare import prepare_cache
 from myxtts.cache.verify import find_cache
 from myxtts.cli import EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.errors import CacheError
 from tests.corpus.tiny_corpus import make_corpus, tiny_config, write_metadata, write_tone
 

@@ -11,7 +11,7 @@ from myxtts.cache.clip_table import open_cache
 from myxtts.cache.location import cache_root, user_cache_folder
 from myxtts.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR, main
 from myxtts.config.config import DataConfig
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from tests.espeak import needs_espeak
 
 OPTIONS = ["--text-symbols", "graphemes", "--num-workers", "1"]

@@ -154,8 +154,7 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
 @pytest.mark.parametrize(("language", "count"), [("en", 100), ("fa", 60)])
 def test_everyday_lists_hold_sentences_of_at_most_300_characters_that_no_corpus_has(language, count):
     from myxtts.commands.evaluate import everyday_sentences
-    from myxtts.corpus.manifest import read_manifest
-    from myxtts.corpus.recipes import bundled_corpus
+    from myxtts.corpus.corpus import bundled_corpus, read_manifest
     from myxtts.evaluation.text_errors import comparable_text
 
     texts = [each.text for each in everyday_sentences(language)]

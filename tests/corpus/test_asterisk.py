@@ -10,7 +10,7 @@ import pytest
 
 from myxtts.audio.files import read_audio
 from myxtts.corpus.asterisk import build_asterisk_corpus, read_deb, spoken_text
-from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.corpus import read_manifest
 from myxtts.errors import CorpusError
 from tests.pyav import needs_pyav
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.corpus import read_manifest
 
 
 def make_files(folder, files):

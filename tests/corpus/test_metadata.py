@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from myxtts.corpus.corpus import read_manifest, read_splits
 from myxtts.corpus.encodings import unmarked_utf16
-from myxtts.corpus.manifest import read_manifest, read_splits
 from myxtts.errors import CorpusError
 
 ENGLISH = {"a": "One, two; three.", "b": 'He said "four", then left.', "c": "Plain"}

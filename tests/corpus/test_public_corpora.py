@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio, write_audio
-from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.corpus import read_manifest
 from myxtts.corpus.public_corpora import (
     READABLE,
     build_audiomnist_corpus,

@@ -10,7 +10,7 @@ import soundfile
 import tensorflow as tf
 
 from myxtts.batches.plan import fitting_clips
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.runtime.compilation import XLA_COMPILATIONS
 from myxtts.runtime.tensorflow_counters import find_counter, why_unavailable
 

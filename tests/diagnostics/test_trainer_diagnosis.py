@@ -9,8 +9,7 @@ from myxtts.cli import main
 from myxtts.diagnostics.observe.pipeline import DatasetStage
 from myxtts.diagnostics.observe.source_lines import UNKNOWN
 from myxtts.diagnostics.observe.split_steps import find_cyclic_stalls
-from myxtts.diagnostics.trainer_diagnosis import BottleneckDiagnosis, RetracingDiagnosis
-from myxtts.diagnostics.trial import Trial
+from myxtts.diagnostics.trainer_diagnosis import BottleneckDiagnosis, RetracingDiagnosis, Trial
 from myxtts.runtime.compilation import Counts, Retrace, RetraceKind
 
 
@@ -33,8 +32,7 @@ def bottleneck(python: tuple[str, ...] = (), **changes) -> BottleneckDiagnosis:
 
 
 def test_timing_the_step_alone_leaves_the_train_state_as_it_was(tmp_path, monkeypatch):
-    from myxtts.diagnostics.trainer_diagnosis import _time_step
-    from myxtts.diagnostics.trial import trial_trainer
+    from myxtts.diagnostics.trainer_diagnosis import _time_step, trial_trainer
     from tests.corpus.tiny_corpus import make_corpus
     from tests.training.small_runs import small_config
 

@@ -101,7 +101,7 @@ def test_missing_and_rare_sounds_and_pairs_are_found():
 
 
 def test_texts_that_fit_no_better_than_others_are_the_worst_first(monkeypatch, corpus):
-    from myxtts.corpus.manifest import read_manifest
+    from myxtts.corpus.corpus import read_manifest
 
     margins = {"good": 0.6, "noisy": 0.5, "loud": 0.1, "more": -np.inf}
 

@@ -13,8 +13,7 @@ from hypothesis.extra import numpy as arrays
 from myxtts.audio.files import read_audio
 from myxtts.audio.measurements import track_pitch
 from myxtts.audio.mel import MelSpec
-from myxtts.corpus.manifest import read_manifest
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus, read_manifest
 from myxtts.evaluation.clip_metrics import (
     NaturalnessJudge,
     SpeakerEmbedder,

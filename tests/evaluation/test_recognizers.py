@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import read_audio
-from myxtts.corpus.manifest import read_manifest
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus, read_manifest
 from myxtts.errors import EvaluationError, MyXTTSError
 from myxtts.evaluation.metrics import has_package
 from myxtts.evaluation.recognizer_worker import ENGINES, prepare_clip

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.corpus import read_manifest
 from myxtts.errors import CorpusError
 from myxtts.serving.recorder import check_take, create_corpus, open_corpus
 

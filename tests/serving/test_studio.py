@@ -14,7 +14,7 @@ pytest.importorskip("httpx2", reason="the extra `test` is not installed")
 from fastapi.testclient import TestClient
 
 from myxtts.audio.files import write_audio
-from myxtts.corpus.recipes import bundled_corpus
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.serving.app import create_app
 from myxtts.serving.settings import Settings
 from myxtts.serving.studio import PAGE_FOLDER, Judges, add_studio

@@ -21,7 +21,7 @@ pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not in
 from playwright.sync_api import expect, sync_playwright
 
 from myxtts.audio.files import write_audio
-from myxtts.corpus.manifest import read_manifest
+from myxtts.corpus.corpus import read_manifest
 from tests.serving.test_recorder import speech
 from tests.serving.test_runs import write_launch, write_status
 from tests.serving.test_studio import voice_folders  # noqa: F401 - a fixture

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.corpus.corpus import license_name
-from myxtts.corpus.manifest import read_splits
+from myxtts.corpus.corpus import license_name, read_splits
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.bundled import bundled_voices
 from myxtts.synthesis.training_split import TrainingSplit
