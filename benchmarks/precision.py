@@ -25,10 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Pyt
 
 from benchmarks.harness import add_voice_argument, interleaved, print_table, ratio, write_json
 from benchmarks.synthesis import sentences
-from myxtts.synthesis.engine import EncodedText, Engine, Session
+from myxtts.synthesis.engine import EncodedText, Engine, Session, noise_of
 from myxtts.synthesis.onnx_file import cut_model, read_model
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import (
     FEATURES,

@@ -37,8 +37,8 @@ from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import bundled_corpus
 from myxtts.errors import AudioError, VoiceError
+from myxtts.synthesis.engine import noise_of
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import read_weights
 

@@ -1,6 +1,7 @@
 """The networks of a voice on ONNX Runtime: symbols → frames per symbol and a log-mel; references → speaker vectors.
 
 voice.onnx is cut into two sessions, so that exactly as much noise is drawn as there are frames. `Session` runs any checked model.
+What is too long to be decoded at once is cut into parts (`cut_frames`), whose sound is joined (`join_parts`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import onnxruntime
 from onnx import ModelProto
 
+from myxtts.audio.clips import HIGHEST_PEAK
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
 from myxtts.synthesis.onnx_file import cut_model, weights_of
@@ -33,6 +35,10 @@ from myxtts.synthesis.voice_folder import (
 
 ERRORS_ONLY = 3
 """ONNX Runtime's log level: it also warns about weights that only training uses."""
+LONGEST_FRAMES = 4096
+"""Frames that are decoded at once, about a minute; slower speech is decoded in parts."""
+FADE_SECONDS = 0.008
+"""Of each end of a part, so that joints do not click. Chosen; not measured."""
 
 
 class Session:
@@ -158,3 +164,47 @@ def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
         "language": np.array(sampling.language, np.int64),
         SPEAKER_INPUT: sampling.speaker.astype(np.float32),
     }
+
+
+def cut_frames(durations: np.ndarray, boundaries: np.ndarray, longest: int) -> list[np.ndarray]:
+    """Frames of each symbol, int64 (symbols,), as parts of at most `longest` frames that add up to it.
+
+    A part ends after a symbol of `boundaries`, bool (symbols,), if there is one in its second half, otherwise when it is full.
+    """
+    ends = np.cumsum(durations)
+    total, start, parts = int(ends[-1]), 0, []
+    while total - start > longest:
+        possible = ends[boundaries & (ends > start + longest // 2) & (ends <= start + longest)]
+        stop = int(possible[-1]) if len(possible) else start + longest
+        parts.append(np.diff(np.clip(ends, start, stop), prepend=start))
+        start = stop
+    return [*parts, np.diff(np.clip(ends, start, total), prepend=start)]
+
+
+def noise_of(seed: int, piece: int, num_frames: int, n_mels: int) -> np.ndarray:
+    """Standard normal noise float32 (num_frames, n_mels) of one piece of a text.
+
+    Drawn frame by frame from (seed, piece): a longer draw begins with the same frames.
+    """
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, piece])))
+    return generator.standard_normal((num_frames, n_mels), np.float32)
+
+
+def join_parts(parts: Sequence[np.ndarray], sample_rate: int, pause_seconds: float) -> np.ndarray:
+    """The sound of a piece, ready to follow another: each part faded at both ends, at most full scale, then a pause."""
+    pause = np.zeros(round(pause_seconds * sample_rate), np.float32)
+    joined = np.concatenate([*(_faded(part, sample_rate) for part in parts), pause])
+    if not np.isfinite(joined).all():
+        raise VoiceError("The voice produces samples that are not finite: it is damaged or diverged. Train it again.")
+    peak = float(np.abs(joined).max(initial=0.0))
+    return joined * np.float32(min(1.0, HIGHEST_PEAK / peak)) if peak > 0 else joined
+
+
+def _faded(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    faded = samples.copy()
+    fade = min(round(FADE_SECONDS * sample_rate), len(faded) // 2)
+    if fade > 0:
+        ramp = (0.5 - 0.5 * np.cos(np.pi * (np.arange(fade) + 0.5) / fade)).astype(np.float32)
+        faded[:fade] *= ramp
+        faded[-fade:] *= ramp[::-1]
+    return faded

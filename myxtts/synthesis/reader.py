@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from myxtts.errors import TextError, VoiceError
 from myxtts.runtime.safe_files import read_regular_file
 from myxtts.synthesis.markup import Break, Mark, Part, SpokenText, Style
-from myxtts.synthesis.pieces import LONGEST_SYMBOLS, Piece, Source, cut_symbols
 from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text import g2p
 from myxtts.text.pauses import MARK_OF, PAUSE_SYMBOLS, WORD_BOUNDARY
@@ -27,6 +26,38 @@ from myxtts.text.tracing import SpokenWord, TracedText
 SENTENCE_ENDS = ".?!…"
 LARGEST_MODEL = 64 << 20
 """Bytes of a pronunciation model."""
+LONGEST_SYMBOLS = 384
+"""Symbols of one piece: a long sentence. Attention costs their square."""
+
+
+class Source(NamedTuple):
+    """A text whose symbols are in a piece."""
+
+    text: str
+    language: str
+    is_phonemes: bool
+    start: int
+    """Index in the piece of its first symbol; negative if that is in a piece before."""
+    first_word: int
+    """Index of its first written word among those of the sentence."""
+
+
+class Piece(NamedTuple):
+    """What is spoken at once: a sentence, or a part of a long one; without ids only a pause."""
+
+    text: str
+    ids: list[int]
+    unknown: Counter[str]
+    """Symbols of the text that the voice does not have."""
+    seed: int
+    position: int
+    """Index in its text; with the seed, it decides the noise."""
+    pause_seconds: float
+    """Silence after it."""
+    style: Style = Style()
+    marks: tuple[tuple[int, str], ...] = ()
+    """Names of marks, and the index of the symbol that follows each."""
+    sources: tuple[Source, ...] = ()
 
 
 def open_tokenizer(description: VoiceDescription, folder: Path) -> Tokenizer:
@@ -267,3 +298,14 @@ def _nothing_to_speak(parts: list[Part], unknown: Counter[str], language: str) -
     symbols = "".join(symbol for symbol, _ in unknown.most_common(10))
     reason = f" The voice does not have the symbols {symbols!r}." if symbols else ""
     return f"There is nothing to say in {' '.join(text.split())!r:.60}: no letter that can be spoken in '{language}'.{reason}"
+
+
+def cut_symbols(ids: Sequence[int], boundaries: frozenset[int], longest: int) -> list[list[int]]:
+    """Ids in parts of at most `longest`, cut after a boundary (a pause, the end of a word) where there is one."""
+    parts = []
+    ids = list(ids)
+    while len(ids) > longest:
+        at = next((index + 1 for index in range(longest - 1, longest // 2, -1) if ids[index] in boundaries), longest)
+        parts.append(ids[:at])
+        ids = ids[at:]
+    return [*parts, ids]

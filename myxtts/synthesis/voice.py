@@ -21,7 +21,16 @@ import numpy as np
 
 from myxtts.errors import TextError, VoiceError
 from myxtts.synthesis.bundled import find_voice
-from myxtts.synthesis.engine import EncodedText, Engine, Sampling, load_engine
+from myxtts.synthesis.engine import (
+    LONGEST_FRAMES,
+    EncodedText,
+    Engine,
+    Sampling,
+    cut_frames,
+    join_parts,
+    load_engine,
+    noise_of,
+)
 from myxtts.synthesis.markup import Part, SpokenText, Style, parse_markup
 from myxtts.synthesis.options import (
     SpeechOptions,
@@ -31,8 +40,7 @@ from myxtts.synthesis.options import (
     check_text_length,
     parse_mixture,
 )
-from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece, Source, cut_frames, join_parts, noise_of
-from myxtts.synthesis.reader import Reader, open_tokenizer, styles_of
+from myxtts.synthesis.reader import Piece, Reader, Source, open_tokenizer, styles_of
 from myxtts.synthesis.speaker import Speaker, emphasize, reference_pieces, sample_pieces
 from myxtts.synthesis.timings import Timed, TimedWord, time_symbols, time_words
 from myxtts.synthesis.vocoder import Vocoder, check_vocoder, find_vocoder, open_vocoder, open_vocoder_file

@@ -9,8 +9,8 @@ from myxtts.audio.mel import mel_numpy
 from myxtts.export.piper import export_piper
 from myxtts.export.sherpa import BLANK, export_sherpa
 from myxtts.synthesis.bundled import bundled_voice
+from myxtts.synthesis.engine import noise_of
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.voice import Voice
 from tests.synthesis.tiny_voice import write_voice
 

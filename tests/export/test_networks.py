@@ -10,8 +10,7 @@ from myxtts.export.networks import speaker_model, voice_model
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.bundled import bundled_voice
-from myxtts.synthesis.engine import Sampling, Session, load_engine
-from myxtts.synthesis.pieces import noise_of
+from myxtts.synthesis.engine import Sampling, Session, load_engine, noise_of
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import LONGEST_SYMBOL_SECONDS, read_weights
 from tests.synthesis.tiny_voice import MEL, describe, random_weights, write_voice

@@ -13,9 +13,8 @@ from myxtts.export.graph import Graph
 from myxtts.export.piper import export_piper, phoneme_ids, symbol_ids
 from myxtts.export.vocoder_graph import GriffinLimGraph
 from myxtts.export.whole_voice import WholeVoice
-from myxtts.synthesis.engine import Session
+from myxtts.synthesis.engine import Session, noise_of
 from myxtts.synthesis.options import SpeechOptions
-from myxtts.synthesis.pieces import noise_of
 from myxtts.synthesis.vocoder import GriffinLim, GriffinLimSettings
 from myxtts.synthesis.voice import Voice
 from myxtts.text.tokenizer import FrontEnd, SymbolTable

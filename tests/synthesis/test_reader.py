@@ -3,10 +3,12 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from myxtts.errors import TextError
 from myxtts.synthesis.markup import parse_markup
-from myxtts.synthesis.reader import Reader
+from myxtts.synthesis.reader import Reader, cut_symbols
 from tests.synthesis.tiny_voice import describe
 
 READER = Reader(describe().tokenizer(), 180)
@@ -101,3 +103,16 @@ def test_marks_of_a_long_sentence_are_in_the_piece_that_they_belong_to():
         places |= {name: before + at for at, name in piece.marks}
         before += len(piece.ids)
     assert places == {"middle": len(words), "end": before}
+
+
+def test_symbols_are_cut_after_the_last_boundary_that_fits():
+    ids = [5, 5, 5, 2, 5, 5, 5, 5, 2, 5, 5]
+    assert cut_symbols(ids, frozenset({2}), 10) == [[5, 5, 5, 2, 5, 5, 5, 5, 2], [5, 5]]
+    assert cut_symbols([5] * 25, frozenset({2}), 10) == [[5] * 10, [5] * 10, [5] * 5]
+
+
+@given(st.lists(st.integers(2, 9), min_size=1, max_size=200), st.integers(2, 50))
+def test_cut_symbols_lose_nothing_and_fit(ids, longest):
+    parts = cut_symbols(ids, frozenset({2}), longest)
+    assert [each for part in parts for each in part] == ids
+    assert all(0 < len(part) <= longest for part in parts)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from myxtts.audio.mel import mel_numpy
 from myxtts.errors import AudioError, TextError, VoiceError
+from myxtts.synthesis.engine import LONGEST_FRAMES
 from myxtts.synthesis.options import LONGEST_TEXT, SpeechOptions
-from myxtts.synthesis.pieces import LONGEST_FRAMES, Piece
+from myxtts.synthesis.reader import Piece
 from myxtts.synthesis.speaker import Speaker, cut_reference
 from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, check_description

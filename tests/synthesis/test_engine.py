@@ -1,4 +1,4 @@
-"""Cuts, noise and joins: plain numbers."""
+"""Long pieces in parts: cuts of frames, noise and joins."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from myxtts.errors import VoiceError
-from myxtts.synthesis.pieces import FADE_SECONDS, cut_frames, cut_symbols, join_parts, noise_of
+from myxtts.synthesis.engine import FADE_SECONDS, cut_frames, join_parts, noise_of
 
 
 def test_longer_noise_begins_with_shorter_noise_and_seeds_differ():
@@ -38,19 +38,6 @@ def test_every_part_of_a_piece_is_faded_and_all_keep_their_relative_loudness():
     joined = join_parts([np.ones(1000, np.float32), np.full(1000, 2.0, np.float32)], 8000, 0.0)
     assert np.abs(joined[[0, 999, 1000, 1999]]).max() < 1e-2
     assert joined[500] == pytest.approx(joined[1500] / 2)
-
-
-def test_symbols_are_cut_after_the_last_boundary_that_fits():
-    ids = [5, 5, 5, 2, 5, 5, 5, 5, 2, 5, 5]
-    assert cut_symbols(ids, frozenset({2}), 10) == [[5, 5, 5, 2, 5, 5, 5, 5, 2], [5, 5]]
-    assert cut_symbols([5] * 25, frozenset({2}), 10) == [[5] * 10, [5] * 10, [5] * 5]
-
-
-@given(st.lists(st.integers(2, 9), min_size=1, max_size=200), st.integers(2, 50))
-def test_cut_symbols_lose_nothing_and_fit(ids, longest):
-    parts = cut_symbols(ids, frozenset({2}), longest)
-    assert [each for part in parts for each in part] == ids
-    assert all(0 < len(part) <= longest for part in parts)
 
 
 def test_frames_are_cut_after_the_last_boundary_that_fits_or_where_the_part_is_full():
