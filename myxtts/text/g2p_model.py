@@ -245,7 +245,9 @@ def load_model(path: str | Path) -> G2PModel:
     except (
         OSError, EOFError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile
     ) as error:  # fmt: skip
-        raise TextError(f"{path} is not a pronunciation model that this version of MyXTTS can read ({error}).") from error
+        raise TextError(
+            f"{path} is not a pronunciation model that this version of MyXTTS can read ({error})."
+        ) from error
 
 
 def _check_arrays(content: io.BytesIO) -> None:
