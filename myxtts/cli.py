@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from myxtts import __version__
 from myxtts.errors import MyXTTSError
 from myxtts.runtime.console import (
+    add_action,
     discard_unwritable_output,
     escape_unencodable_characters,
     flush_output,
@@ -53,32 +54,32 @@ INSTALL_LINES = {
 COMMANDS = {
     "corpus": (
         "data",
-        "make a corpus of recordings that you have: Debian's telephone prompts, public datasets, a folder with .txt files",
+        "create a corpus from Debian's telephone prompts, a public dataset or a folder with .txt files",
     ),
     "prepare": (
         "data",
         "decode and resample the recordings, compute mels and symbols once, and store them in the cache",
     ),
     "verify": ("data", "check every record of the cache; repair damage with --fix"),
-    "stats": ("data", "clip lengths, padding of each batch plan, and recommended settings"),
+    "stats": ("data", "show clip lengths, the padding of each batch plan, and recommended settings"),
     "advise": (
         "data",
-        "what recordings are good for: amount, missing sounds, noise, wrong texts, what to record next",
+        "check recordings before training: amount, missing sounds, noise, wrong texts, what to record next",
     ),
     "train": ("train", "train a voice (train_main.py)"),
-    "train-vocoder": ("train", "train a vocoder, which turns the mels of voices into sound, or adapt one to a voice"),
+    "train-vocoder": ("train", "train a vocoder (it turns mels into sound), or adapt one to a voice"),
     "config": ("train", "print the configuration that a run would use"),
-    "voice": ("voice", "export a checkpoint as a voice; convert, show or list voices"),
-    "say": ("speak", "speak a text and write it to a file"),
-    "export": ("voice", "write a voice for Piper, sherpa-onnx or your own program (ONNX)"),
+    "voice": ("voice", "export a checkpoint as a voice folder; convert, show or list voices"),
+    "say": ("speak", "speak a text with a voice and write it to a file"),
+    "export": ("voice", "export a voice for Piper, sherpa-onnx or your own program (ONNX)"),
     "clone": ("speak", "speak a text in the voice of a recording"),
-    "serve": ("serve", "speak over HTTP (OpenAI's and Piper's interfaces) and Wyoming (Home Assistant)"),
+    "serve": ("serve", "serve voices over HTTP (OpenAI's and Piper's APIs) and Wyoming (Home Assistant)"),
     "studio": ("serve", "open the studio in the browser: speak, clone, record, train and measure"),
-    "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and what cannot be read"),
+    "text": ("text", "show how a text is read: normalized words, phonemes, symbols, and skipped characters"),
     "g2p": ("text", "train the pronunciation model of a language, or show how it reads a text"),
-    "evaluate": ("evaluate", "measure how well a voice speaks"),
+    "evaluate": ("evaluate", "measure the quality of a voice"),
     "diagnose": ("diagnose", "find out why the device is idle, for this trainer or any TensorFlow script"),
-    "monitor": ("diagnose", "watch the device and a running training (gpu_monitor.py)"),
+    "monitor": ("diagnose", "watch the GPU, CPU and a running training (gpu_monitor.py)"),
     "benchmark": ("diagnose", "compare loading, batch shapes and XLA before and after (benchmark_gpu_utilization.py)"),
 }
 """Command → module in `myxtts.commands`, line in the help."""
@@ -97,7 +98,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module, help_line) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}.")
+        subparser = add_action(subparsers, name, help_line)
         if name == command:
             getattr(importlib.import_module(f"myxtts.commands.{module}"), f"configure_{function_name(name)}")(subparser)
     return parser

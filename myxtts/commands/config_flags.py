@@ -83,12 +83,20 @@ ONLY_WHOLE_RUNS = (
 )  # fmt: skip
 """Flags and switches without an effect on the steps of a trial: `diagnose` and `benchmark` do not have them."""
 SWITCHES = {
-    "--disable-tf-native-loading": ("data.use_tf_native_loading", False, "load clips one at a time in Python: slow"),
+    "--disable-tf-native-loading": (
+        "data.use_tf_native_loading",
+        False,
+        "load clips one at a time in Python, which is slow",
+    ),
     "--disable-gpu-prefetch": ("data.prefetch_to_gpu", False, "copy a batch to the device only when the step needs it"),
-    "--disable-cpu-gpu-overlap": ("data.optimize_cpu_gpu_overlap", False, "no separate threads for the loader"),
-    "--enable-eager-debug": ("training.enable_eager_debug", True, "eager steps with numeric checks: slow"),
+    "--disable-cpu-gpu-overlap": ("data.optimize_cpu_gpu_overlap", False, "give the loader no threads of its own"),
+    "--enable-eager-debug": (
+        "training.enable_eager_debug",
+        True,
+        "run the steps eagerly with numeric checks, which is slow",
+    ),
     "--enable-evaluation": ("training.enable_evaluation", True, "evaluate the voice during training"),
-    "--deterministic": ("training.deterministic", True, "bit-identical losses on the same machine"),
+    "--deterministic": ("training.deterministic", True, "make losses bit-identical between runs on the same machine"),
     "--auto-tune": (
         "data.auto_tune_performance",
         True,
@@ -140,7 +148,7 @@ def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
         "data.train_data",
         metavar="DATA",
         nargs="*",
-        help="folder of recordings, or several that are used together (default: the bundled prompts)",
+        help="folder of recordings, or several to use together (default: the bundled English prompts)",
     )
     _add_flags(parser, CORPUS_FLAGS)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.commands.config_flags import add_corpus_flags, config_of, language_code
 from myxtts.config.config import DEFAULT_LANGUAGE
 from myxtts.errors import CorpusError
-from myxtts.runtime.console import exit_on_signals, print_line, printable
+from myxtts.runtime.console import add_action, exit_on_signals, print_line, printable
 from myxtts.runtime.progress import open_progress
 from myxtts.runtime.safe_files import cause_of, write_atomically
 
@@ -35,17 +35,21 @@ SHOWN_SYMBOLS = 20
 def configure_corpus(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts corpus`."""
     recipes = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
-    asterisk = recipes.add_parser("asterisk", help="Debian's telephone prompts: en, es, fr, it, ru")
+    asterisk = add_action(recipes, "asterisk", "Debian's telephone prompts: en, es, fr, it, ru")
     asterisk.add_argument(
         "out", metavar="OUT", nargs="?", default=ASTERISK_FOLDER, help=f"folder to write (default: {ASTERISK_FOLDER})"
     )
-    asterisk.add_argument("--languages", default="en", help="comma-separated (default: en)")
-    asterisk.add_argument("--deb", action="extend", nargs="+", metavar="FILE", help=".deb files that were downloaded")
+    asterisk.add_argument("--languages", default="en", help="languages, separated by commas (default: en)")
     asterisk.add_argument(
-        "--sounds-root", metavar="DIR", help="where the packages are unpacked (default: the installed packages)"
+        "--deb", action="extend", nargs="+", metavar="FILE", help="downloaded .deb files to read instead"
     )
-    folder = recipes.add_parser("folder", help="a folder of recordings with same-named .txt files")
-    folder.add_argument("folder", metavar="FOLDER", help="recordings and texts, e.g. hello.wav and hello.txt")
+    asterisk.add_argument(
+        "--sounds-root", metavar="DIR", help="folder with the unpacked packages (default: the installed packages)"
+    )
+    folder = add_action(recipes, "folder", "a folder of recordings with same-named .txt files")
+    folder.add_argument(
+        "folder", metavar="FOLDER", help="folder of recordings and texts, such as hello.wav and hello.txt"
+    )
     folder.add_argument("out", metavar="OUT", nargs="?", help="folder to write (default: write metadata.csv to FOLDER)")
     folder.add_argument(
         "--language", type=language_code, default=DEFAULT_LANGUAGE, help="language of the texts (default: %(default)s)"
@@ -59,7 +63,7 @@ def _configure_public_corpora(recipes: Any) -> None:
     from myxtts.corpus.public_corpora import AUDIOMNIST, FREESWITCH, FREESWITCH_VOICES, READABLE
 
     for corpus in (*READABLE, FREESWITCH, AUDIOMNIST):
-        recipe = recipes.add_parser(corpus.name, help=f"a clone of {corpus.repository} ({corpus.license})")
+        recipe = add_action(recipes, corpus.name, f"a clone of {corpus.repository} ({corpus.license})")
         recipe.add_argument("folder", metavar="FOLDER", help=f"clone of github.com/{corpus.repository}")
         recipe.add_argument("out", metavar="OUT", help="folder to write")
         if corpus is not AUDIOMNIST:
@@ -67,13 +71,17 @@ def _configure_public_corpora(recipes: Any) -> None:
         if corpus is FREESWITCH:
             recipe.add_argument("--phrases", metavar="DIR", required=True, help="docs/phrase of signalwire/freeswitch")
             recipe.add_argument(
-                "--voices", default=",".join(FREESWITCH_VOICES), help="comma-separated (default: %(default)s)"
+                "--voices",
+                default=",".join(FREESWITCH_VOICES),
+                help="voices, separated by commas (default: %(default)s)",
             )
         if corpus is AUDIOMNIST:
             recipe.add_argument(
-                "--takes", type=int, default=10, help="of 50 recordings per digit (default: %(default)s)"
+                "--takes", type=int, default=10, help="recordings per digit, 1 to 50 (default: %(default)s)"
             )
-            recipe.add_argument("--digits-per-clip", type=int, default=5, help="1, 2, 5 or 10 (default: %(default)s)")
+            recipe.add_argument(
+                "--digits-per-clip", type=int, default=5, help="digits per clip: 1, 2, 5 or 10 (default: %(default)s)"
+            )
 
 
 def run_corpus(arguments: argparse.Namespace) -> int:
@@ -251,7 +259,7 @@ def configure_stats(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts stats`."""
     add_corpus_flags(parser)
     parser.add_argument(
-        "--subset", choices=("train", "validation", "all"), default="all", help="which clips (default: all)"
+        "--subset", choices=("train", "validation", "all"), default="all", help="clips to count (default: all)"
     )
     parser.add_argument("--png", metavar="FILE", help="write the histograms as a PNG image")
     parser.add_argument("--json", metavar="FILE", help="write the statistics as JSON")
@@ -332,7 +340,7 @@ def configure_advise(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|DIR",
         help="voice whose network compares texts and recordings (default: the bundled voice for the language)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
 
 
 def run_advise(arguments: argparse.Namespace) -> int:

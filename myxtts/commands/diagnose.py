@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.commands.config_flags import ONLY_WHOLE_RUNS, add_training_flags, config_of
 from myxtts.config.config import XTTSConfig
 from myxtts.diagnostics.observe.cli import OBSERVATIONS, configure_observation, write_report
+from myxtts.runtime.console import add_action
 
 if TYPE_CHECKING:
     from myxtts.diagnostics.observe.split_steps import Stalls
@@ -23,14 +24,12 @@ def configure_diagnose(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts diagnose`."""
     actions = parser.add_subparsers(dest="action", metavar="WHAT", required=True)
     configure_observation(actions)
-    retracing = actions.add_parser(
-        "retracing", help="check that every step of this trainer is compiled only once (diagnose_retracing.py)"
+    retracing = add_action(
+        actions, "retracing", "check that every step of this trainer is compiled only once (diagnose_retracing.py)"
     )
     _add_trainer_arguments(retracing)
     retracing.add_argument("--steps", type=int, default=10, help="training steps to run (default: %(default)s)")
-    bottleneck = actions.add_parser(
-        "bottleneck", help="measure where a step spends its time (diagnose_gpu_bottleneck.py)"
-    )
+    bottleneck = add_action(actions, "bottleneck", "measure where a step spends its time (diagnose_gpu_bottleneck.py)")
     _add_trainer_arguments(bottleneck)
     bottleneck.add_argument("--num-batches", type=int, default=50, help="batches to time (default: %(default)s)")
 
@@ -108,12 +107,14 @@ def configure_monitor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-file", nargs="?", const=DEFAULT_LOG, metavar="F", help=f"write a CSV log (default name: {DEFAULT_LOG})"
     )
-    parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: until Ctrl-C)")
+    parser.add_argument(
+        "--duration", type=float, metavar="S", help="stop after this many seconds (default: run until Ctrl-C)"
+    )
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="S", help="seconds between samples (default: %(default)s)"
     )
     parser.add_argument(
-        "--run", metavar="DIR", help="checkpoint folder of a running training: also show its busy fraction"
+        "--run", metavar="DIR", help="checkpoint folder of a running training, whose busy fraction is also shown"
     )
 
 
@@ -149,7 +150,9 @@ def configure_benchmark(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts benchmark`."""
     _add_trainer_arguments(parser)
     parser.add_argument("--steps", type=int, default=20, help="training steps of each kind (default: %(default)s)")
-    parser.add_argument("--only", choices=("loading", "steps"), help="only this half of the table")
+    parser.add_argument(
+        "--only", choices=("loading", "steps"), help="measure only the loading or only the training steps"
+    )
 
 
 def run_benchmark(arguments: argparse.Namespace) -> int:

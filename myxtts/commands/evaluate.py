@@ -48,19 +48,19 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recordings-only",
         action="store_true",
-        help="measure no voice but the recordings, as they are and through Griffin-Lim (or --vocoder): the best that a voice can "
-        "reach",
+        help="measure the recordings instead of a voice, as they are and through Griffin-Lim (or --vocoder): an upper bound "
+        "for a voice",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--data",
         type=Path,
-        help="corpus whose held-out sentences are spoken, next to its recordings (default: the sentences of the "
+        help="corpus whose held-out sentences are spoken and compared with its recordings (default: the sentences of the "
         "voice's score card; without one, the bundled corpus)",
     )
     source.add_argument(
         "--sentences",
-        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: those that come with the package "
+        help=f"text file with one sentence per line, without recordings; `{EVERYDAY}`: the sentences that come with MyXTTS "
         "(English, Persian)",
     )
     parser.add_argument(
@@ -79,7 +79,7 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         type=int,
         default=3,
-        help="how often every sentence is spoken, each time with another seed (default: %(default)s)",
+        help="number of times that each sentence is spoken, with a different seed each time (default: %(default)s)",
     )
     parser.add_argument(
         "--metrics",
@@ -104,7 +104,7 @@ def configure_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--score-card",
         action="store_true",
-        help="keep the metrics in the voice folder (scores.json); voice show prints them",
+        help="store the metrics in the voice folder (scores.json), where `myxtts voice show` reads them",
     )
 
 

@@ -54,26 +54,34 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=WYOMING_PORT,
         metavar="PORT",
-        help=f"also speak Wyoming, the protocol of Home Assistant (default port: {WYOMING_PORT})",
+        help=f"also serve Wyoming, the protocol of Home Assistant (default port: {WYOMING_PORT})",
     )
     parser.add_argument("--announce", action="store_true", help="announce the Wyoming server on the network (zeroconf)")
     parser.add_argument(
         "--api-keys",
         metavar="FILE",
         type=Path,
-        help=f"file with one key per line; requests must have one of them (or the variable {KEY_VARIABLE})",
+        help=f"file with one API key per line, of which every request must send one (or set {KEY_VARIABLE})",
     )
     parser.add_argument(
-        "--allowed-host", metavar="NAME", action="append", default=[], help="name that requests may use for this server"
+        "--allowed-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="host name that requests may use for this server (repeatable)",
     )
     parser.add_argument(
-        "--allowed-origin", metavar="ORIGIN", action="append", default=[], help="web pages that may call this server"
+        "--allowed-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="origin of web pages that may call this server (repeatable)",
     )
     parser.add_argument(
-        "--speakers", metavar="FOLDER", type=Path, help="store cloned speakers here (default: no cloning)"
+        "--speakers", metavar="FOLDER", type=Path, help="folder for cloned speakers (default: no cloning)"
     )
     parser.add_argument(
-        "--keep-recordings", action="store_true", help="store the recording of a clone if its request asks for it"
+        "--keep-recordings", action="store_true", help="also store the recording of a clone, if the request asks for it"
     )
     parser.add_argument(
         "--workers",
@@ -83,21 +91,21 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
         help="sentences spoken at the same time (default: %(default)s)",
     )
     parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="threads of one sentence (default: %(default)s)"
+        "--threads", type=int, default=1, metavar="N", help="threads per sentence (default: %(default)s)"
     )
     parser.add_argument(
         "--max-characters",
         type=int,
         default=defaults.max_characters,
         metavar="N",
-        help="characters of one text (default: %(default)s)",
+        help="maximum number of characters per text (default: %(default)s)",
     )
     parser.add_argument(
         "--max-requests",
         type=int,
         default=defaults.max_requests,
         metavar="N",
-        help="texts spoken at the same time (default: %(default)s)",
+        help="maximum number of requests at the same time (default: %(default)s)",
     )
 
 
@@ -259,11 +267,11 @@ def configure_studio(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=Path,
-        help="folder of recordings elsewhere that can be trained on (repeatable)",
+        help="another folder of recordings to train on (repeatable)",
     )
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port on this machine (default: %(default)s)")
     parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="threads of one sentence (default: %(default)s)"
+        "--threads", type=int, default=1, metavar="N", help="threads per sentence (default: %(default)s)"
     )
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in the browser")
 

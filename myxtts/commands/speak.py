@@ -70,7 +70,9 @@ def configure_clone(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="another recording of the same voice (repeatable)",
     )
-    parser.add_argument("--save-speaker", metavar="FILE", help="save the speaker for `myxtts say --speaker FILE`")
+    parser.add_argument(
+        "--save-speaker", metavar="FILE", help="save the cloned speaker for `myxtts say --speaker FILE`"
+    )
     _add_speech_arguments(parser, clones=True)
 
 
@@ -93,8 +95,10 @@ def _add_speech_arguments(parser: argparse.ArgumentParser, clones: bool) -> None
     )
     parser.add_argument("--play", action="store_true", help="play the speech; a file is written only with -o")
     parser.add_argument("--format", help="audio format (default: by the file name; wav for standard output)")
-    parser.add_argument("--sample-rate", type=int, metavar="HZ", help="rate of the output (default: that of the voice)")
-    parser.add_argument("--timings", metavar="FILE", help="write when each word is spoken: .json, .srt or .vtt")
+    parser.add_argument(
+        "--sample-rate", type=int, metavar="HZ", help="sample rate of the output (default: that of the voice)"
+    )
+    parser.add_argument("--timings", metavar="FILE", help="write the time of each word to a .json, .srt or .vtt file")
     kept = "speech.wav" if clones else "speech.wav, or the files of a batch,"
     parser.add_argument("--force", action="store_true", help=f"replace {kept} instead of keeping what exists")
     parser.add_argument("--language", help="language of the text, by code or name (default: by the script of the text)")
@@ -107,8 +111,12 @@ def _add_speech_arguments(parser: argparse.ArgumentParser, clones: bool) -> None
     parser.add_argument(
         "--seed", type=int, default=defaults.seed, help="the same seed gives the same audio (default: %(default)s)"
     )
-    parser.add_argument("--steps", type=int, help="decoder steps (default: set by the voice)")
-    parser.add_argument("--temperature", type=float, help="0 is flat, 1 is lively (default: set by the voice)")
+    parser.add_argument("--steps", type=int, help="decoder steps: more are slower (default: set by the voice)")
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        help="variation of the speech, from 0 (flat) to 1 (lively) (default: set by the voice)",
+    )
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

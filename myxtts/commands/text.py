@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from myxtts.errors import TextError
-from myxtts.runtime.console import printable
+from myxtts.runtime.console import add_action, printable
 
 GUESSED_LANGUAGES = ("en", "fa")
 """Languages with a pronunciation model of ours; the first is taken for a script that neither is written in."""
@@ -21,7 +21,11 @@ GUESSED_LANGUAGES = ("en", "fa")
 def configure_text(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts text`."""
     parser.add_argument("text", metavar="TEXT", help="text to read")
-    parser.add_argument("--language", metavar="LANGUAGE", help="code or name (default: by the script of the text)")
+    parser.add_argument(
+        "--language",
+        metavar="LANGUAGE",
+        help="language of the text, by code or name (default: by the script of the text)",
+    )
     parser.add_argument("--rules", action="store_true", help="also print each rule that changed the text")
 
 
@@ -72,26 +76,30 @@ def _print(stage: str, content: str) -> None:
 def configure_g2p(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts g2p`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    train = actions.add_parser("train", help="train a model from the public sources that docs/text.md lists")
-    train.add_argument("language", choices=("en", "fa"))
+    train = add_action(actions, "train", "train a model from the public sources that docs/text.md lists")
+    train.add_argument("language", choices=("en", "fa"), help="language of the model")
     train.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with the sources")
-    train.add_argument("--output", type=Path, required=True, metavar="FILE", help="the model's file (.npz)")
+    train.add_argument("--output", type=Path, required=True, metavar="FILE", help="file of the model (.npz) to write")
     train.add_argument(
-        "--epochs", type=float, help="of the tagger; 0 keeps that of --init-from (default: as the bundled model)"
+        "--epochs",
+        type=float,
+        help="epochs of the tagger; 0 keeps the tagger of --init-from (default: as for the bundled model)",
     )
     train.add_argument(
         "--checkpoint-dir",
         type=Path,
         metavar="DIR",
-        help="folder of the run, which is resumed (default: OUTPUT with the ending .run)",
+        help="folder of the run, which is resumed if it exists (default: OUTPUT with the suffix .run)",
     )
-    train.add_argument("--reset-training", action="store_true", help="start again; the earlier run is moved away")
+    train.add_argument(
+        "--reset-training", action="store_true", help="start again; an earlier run is moved to a subfolder"
+    )
     train.add_argument(
         "--init-from", type=Path, metavar="FILE", help="train the tagger of an earlier Persian model further"
     )
-    read = actions.add_parser("read", help="print the phonemes of a text")
-    read.add_argument("language", choices=("en", "fa"))
-    read.add_argument("text")
+    read = add_action(actions, "read", "print the phonemes of a text")
+    read.add_argument("language", choices=("en", "fa"), help="language of the text")
+    read.add_argument("text", metavar="TEXT", help="text to read")
 
 
 def run_g2p(arguments: argparse.Namespace) -> int:

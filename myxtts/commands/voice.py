@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.errors import MyXTTSError, TextError, VoiceError
-from myxtts.runtime.console import printable
+from myxtts.runtime.console import add_action, printable
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MOST_WORD_BYTES = 64 << 20
 def configure_voice(parser: argparse.ArgumentParser) -> None:
     """Arguments of `myxtts voice`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    export = actions.add_parser("export", help="export a checkpoint, or another voice, as a complete voice folder")
+    export = add_action(actions, "export", "export a checkpoint, or another voice, as a complete voice folder")
     export.add_argument(
         "source",
         metavar="SOURCE",
@@ -44,12 +44,12 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--shared-assets",
         action="store_true",
-        help="do not copy the vocoder and the pronunciation models: only this version of MyXTTS can speak the voice then",
+        help="do not copy the vocoder and the pronunciation models; the voice then works only with this version of MyXTTS",
     )
     export.add_argument(
         "--vocoder",
         metavar="FILE",
-        help="its vocoder: the .onnx file of `myxtts train-vocoder`, `universal`, or `griffin-lim` (default: the vocoder of the "
+        help="vocoder: the .onnx file of `myxtts train-vocoder`, `universal`, or `griffin-lim` (default: the vocoder of the "
         "voice; for a checkpoint, universal if it fits its mels)",
     )
     export.add_argument("--no-samples", action="store_true", help="do not add sample-1.wav and sample-2.wav")
@@ -58,32 +58,32 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LANGUAGE=NAME",
-        help="of a checkpoint: who speaks a language unless a speaker is named (default: the one with most speech in it); may be "
-        "given several times",
+        help="default speaker of a language, for a checkpoint (default: the speaker with the most speech in it; "
+        "repeatable)",
     )
     export.add_argument(
         "--steps",
         type=int,
         metavar="N",
-        help="of a checkpoint: steps of its decoder (default: what it was distilled to, otherwise the usual number)",
+        help="decoder steps, for a checkpoint (default: those that it was distilled to, otherwise the usual number)",
     )
     export.add_argument(
         "--clone-emphasis",
         type=float,
         metavar="FACTOR",
-        help="of a checkpoint of several speakers: how far clones are moved away from the mean of these (default: 1, not at all)",
+        help="for a checkpoint of several speakers: move clones away from their mean by this factor (default: 1, not at all)",
     )
-    convert = actions.add_parser("convert", help="rewrite a voice of an earlier version (weights.npz) as ONNX")
+    convert = add_action(actions, "convert", "rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
-    convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; VOICE itself is replaced")
-    show = actions.add_parser("show", help="show languages, speakers, size and license of a voice")
+    convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; name VOICE again to replace it")
+    show = add_action(actions, "show", "show languages, speakers, size and license of a voice")
     show.add_argument(
         "voice",
         metavar="VOICE",
         nargs="?",
         help="voice folder, or the name of a bundled voice (default: the bundled English one)",
     )
-    listing = actions.add_parser("list", help="list the voices in folders, with their languages and speakers")
+    listing = add_action(actions, "list", "list the voices in folders, with their languages and speakers")
     listing.add_argument(
         "folders",
         metavar="FOLDER",
@@ -118,14 +118,14 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
         "--format",
         required=True,
         choices=("piper", "sherpa", "onnx"),
-        help="the program that is to speak; onnx: your own",
+        help="target program; onnx is for a program of your own",
     )
     parser.add_argument("--language", help="language of the exported voice (default: the first of the voice)")
     parser.add_argument(
         "--words",
         metavar="FILE",
-        help="sherpa, onnx: words of the lexicon of a voice of phonemes, one per line (UTF-8; default: 241,000 English "
-        "words, or the words of our Persian pronunciation model)",
+        help="for sherpa and onnx, with a voice that reads phonemes: word list of the lexicon, one word per line "
+        "(UTF-8; default: 241,000 English words, or the words of the Persian pronunciation model)",
     )
 
 
@@ -175,7 +175,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if (source / DESCRIPTION_NAME).is_file():
         if arguments.license or arguments.attribution:
             raise VoiceError(
-                f"{source} is a voice, and a copy keeps its license and credits. Leave out --license and --credit."
+                f"{source} is a voice, and a copy keeps its license and credits. Leave out --license and --attribution."
             )
         if arguments.default_speaker:
             raise VoiceError(

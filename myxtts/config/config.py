@@ -76,12 +76,12 @@ class DataConfig:
     held_out_speakers: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Speakers whose clips are neither trained on nor validated on, by name or as corpus/name."""
     bandwidth_aware: bool | Literal["always"] = True
-    """Losses above the true bandwidth of a recording are masked: true, where enough other recordings reach higher; always, also
+    """Mask the losses above the true bandwidth of a recording. True: where enough other recordings reach higher. Always: also
     where none does, for a run that starts from a voice with these bands (the default with init_from)."""
     val_data: str | None = None
     """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Fraction of the clips that is held out if there is no validation set."""
+    """Fraction of the clips that are held out if there is no validation set."""
     cache_dir: str | None = None
     """Folder for prepared clips. Null: `.myxtts/cache` next to the recordings, or the user's cache folder."""
     cache_memory_mb: PositiveInt = 4096
@@ -186,7 +186,7 @@ class ModelConfig:
     condition_dropout: Fraction = 0.1
     """Fraction of clips whose speaker, language or recording is hidden in training, so that each is optional."""
     recording_condition: bool = False
-    """Give the decoder the bandwidth and the noise of each recording; a voice then speaks as from a wide and clean one. For
+    """Give the decoder the bandwidth and the noise of each recording; the voice then speaks like a wide and clean one. For
     corpora of mixed quality."""
     reference_lowpass: Fraction = 0.0
     """Fraction of references that are low-passed at a random frequency in training, so that a narrow recording gives the same
@@ -198,10 +198,10 @@ class ModelConfig:
     """Weight of a classifier that recognizes the speakers of the corpus by the speaker vector. 0: none."""
     language_adversary: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Weight of a classifier that recognizes the language by the speaker vector, with its gradient reversed, so that the vector
-    says nothing about it. 0: none."""
+    does not depend on the language. 0: none."""
     distill_steps: Annotated[int, Field(ge=1, le=10)] | None = None
-    """Train only the decoder, to reach in this many steps what the voice of init_from reaches in five times as many; the voice
-    then takes that many steps (docs/training.md). Null: no distillation."""
+    """Train only the decoder, so that this many steps replace five times as many of the voice of init_from; the exported voice
+    then uses this many (docs/training.md). Null: no distillation."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -213,9 +213,9 @@ class TrainingConfig:
     epochs: PositiveInt = 500
     """Number of times that every training clip is used."""
     max_steps: PositiveInt | None = None
-    """Stop after this many steps, if that is earlier."""
+    """Stop after this many steps, even if the epochs are not finished."""
     max_minutes: PositiveFloat | None = None
-    """Stop after this many minutes of training in this process, if that is earlier."""
+    """Stop after this many minutes of training in this process, even if the epochs are not finished."""
     optimization_level: Literal["basic", "enhanced", "experimental", "plateau_breaker"] = "enhanced"
     """Preset for learning rate and schedule, weight decay, gradient clipping and EMA (docs/training.md). Given values win."""
     learning_rate: PositiveFloat | None = None
@@ -276,8 +276,8 @@ class TrainingConfig:
     """Folder of TensorBoard's files. Null: `tensorboard` in checkpoint_dir."""
     init_from: str | None = None
     """Start from the weights of this voice or checkpoint (or the name of a bundled voice; `bundled`: the one for the language);
-    speakers, symbols and languages are mapped by name. Settings of mel, symbols, language and network that have their
-    default follow it (docs/training.md)."""
+    speakers, symbols and languages are mapped by name. Settings of mel, symbols, language and network that are not given
+    follow it (docs/training.md)."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -289,10 +289,10 @@ class VocoderConfig:
     init_from: str | None = None
     """Start from the weights of this vocoder (its .onnx file, or the folder of a run), to adapt it to a voice."""
     mels_of: str | None = None
-    """Voice or checkpoint whose decoder makes a part of the mels that the vocoder is trained on, so that it learns what it will
-    be given (docs/vocoder.md). Null: mels of the recordings alone."""
+    """Voice or checkpoint whose decoder produces a part of the training mels, so that the vocoder learns the mels that it will
+    receive (docs/vocoder.md). Null: only mels of the recordings."""
     mels_fraction: Fraction = 0.33
-    """Of the crops, how many get a mel of that decoder. Chosen; not measured."""
+    """Fraction of the crops whose mel comes from that decoder. A choice; not measured."""
     max_steps: PositiveInt | None = None
     """Steps of the run. Null: 20000, or 1500 with init_from."""
     adversarial_start: NaturalInt | None = None
@@ -336,7 +336,7 @@ class VocoderConfig:
     relative_weight: Annotated[float, Field(ge=0, le=LARGEST_FLOAT)] = 4.0
     """Weight of the relative error of magnitudes at several resolutions."""
     repulsion: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """How much the losses reward that two copies with other noise differ. 0 leaves noise out, 1 matches its distribution; between
+    """Reward for a difference between two outputs with different noise. 0 leaves noise out, 1 matches its distribution; between
     them, a little less noise than recorded sounds better (docs/vocoder.md)."""
     noise_db: Annotated[float, Field(ge=-60, le=20)] = -6.0
     """Level of the noise in vocoder.onnx relative to what was learned, in dB: less noise than recorded sounds better

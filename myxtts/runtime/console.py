@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import queue
@@ -35,6 +36,11 @@ def printable(text: str, *, keeps_lines: bool = True) -> str:
     return "".join(
         character if character.isprintable() or character in kept else ascii(character)[1:-1] for character in text
     )
+
+
+def add_action(actions: Any, name: str, help_line: str) -> argparse.ArgumentParser:
+    """The parser of a subcommand, whose own help begins with its line in the list of subcommands."""
+    return actions.add_parser(name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}.")
 
 
 def print_line(line: str) -> None:
