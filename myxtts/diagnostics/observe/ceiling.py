@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.diagnostics.observe.pipeline import EFFECTS
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.split_steps import StepTable, cut_steps
 
 _SECONDS_EACH = 2.0
 _MOST_REPETITIONS = 50
 _MOST_STATE_BYTES = 1 << 30
-_OUTSIDE = (
-    "PyFunc", "PyFuncStateless", "EagerPyFunc", "PrintV2", "Print", "WriteFile", "SaveV2", "LogTensor", "Summary", "Assert",
-    "Collective",
-)  # fmt: skip
+_OUTSIDE = ("PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", *EFFECTS)
+MOST_SECONDS = 60.0
+"""For all of it; a loader may wait for its first batch without end."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,23 @@ class Ceiling:
     loader_reason: str
 
 
+def unmeasured_ceiling(recording: Recording, reason: str) -> Ceiling | None:
+    """What stands in the report where the measurement does not end; None if the recording holds no training."""
+    steps = cut_steps(recording)
+    return None if steps is None else Ceiling(_usual_step(steps), None, reason, None, reason)
+
+
+def _usual_step(steps: StepTable) -> float:
+    steady = steps.is_steady
+    return float(np.median(steps.seconds[steady] if steady.any() else steps.seconds))
+
+
 def measure_ceiling(recording: Recording) -> Ceiling | None:
     """Measure both; None if the recording holds no training."""
     steps = cut_steps(recording)
     if steps is None:
         return None
-    steady = steps.is_steady
-    measured = float(np.median(steps.seconds[steady] if steady.any() else steps.seconds))
+    measured = _usual_step(steps)
     try:
         alone, reason = _guarded(lambda: _measure_step(recording, steps))
         loader, loader_reason = _guarded(lambda: _measure_loader(recording))
@@ -128,6 +138,9 @@ def _measure_loader(recording: Recording) -> tuple[float | None, str]:
         return None, "it calls Python, which is not run a second time"
     if any(stage.is_on_disk or stage.kind in ("snapshot", "save") for stage in dataset.stages):
         return None, "it writes files"
+    effects = sorted({effect for stage in dataset.stages for effect in stage.effects})
+    if effects:
+        return None, f"it has effects outside of TensorFlow ({', '.join(effects)})"
     iterator = iter(dataset.kept)
     first = next(iterator, None)
     if first is None:

@@ -6,6 +6,7 @@ OPTIONS is JSON (see `Options`). The hooks are installed when the script itself 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.abc
 import importlib.util
@@ -15,9 +16,10 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -170,7 +172,8 @@ def _run(kind: str, target: str) -> Outcome:
         return Outcome("terminated", 143, "The script was terminated (SIGTERM).")
     except BaseException as error:
         _print_traceback(error)
-        return Outcome("failed", 1, f"The script failed: {type(error).__name__}: {error}")
+        first, *_ = [*(line.strip() for line in str(error).splitlines() if line.strip()), ""]  # all of it stands above
+        return Outcome("failed", 1, f"The script failed: {type(error).__name__}: {first}".rstrip(": "))
     return Outcome("ended", 0, "")
 
 
@@ -261,7 +264,8 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _write_result(path: Path, recording: Any, outcome: Outcome, measure: bool) -> None:
-    from myxtts.diagnostics.observe.ceiling import measure_ceiling
+    """Write the report, then once more with the ceiling: if that crashes or does not end, the first one stands."""
+    from myxtts.diagnostics.observe.ceiling import MOST_SECONDS, measure_ceiling, unmeasured_ceiling
     from myxtts.diagnostics.observe.report import build_report
 
     content: dict[str, Any] = {
@@ -269,14 +273,38 @@ def _write_result(path: Path, recording: Any, outcome: Outcome, measure: bool) -
         "report": None, "text": "",
     }  # fmt: skip
     try:
-        ceiling = measure_ceiling(recording) if measure else None
+        ceiling = unmeasured_ceiling(recording, "it did not end") if measure else None
         report = build_report(recording, ceiling)
         content.update(report=report.to_json(), text=report.to_text())
+        if ceiling is not None:
+            write_atomically(path, json.dumps(content), is_durable=False)
+            with _ends_process_after(MOST_SECONDS, outcome.code):
+                ceiling = measure_ceiling(recording)
+            report = build_report(recording, ceiling)
+            content.update(report=report.to_json(), text=report.to_text())
     except Exception as error:  # a defect of the diagnosis: the script's own outcome is still reported
         what = f"The diagnosis itself failed ({type(error).__name__}: {error}); this says nothing about the script."
         content["explanation"] = f"{outcome.explanation} {what}".strip()
         sys.stderr.write(traceback.format_exc())
     write_atomically(path, json.dumps(content), is_durable=False)
+
+
+@contextlib.contextmanager
+def _ends_process_after(seconds: float, code: int) -> Iterator[None]:
+    """End the process, as at its regular end, if the block takes longer."""
+
+    def end() -> None:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 if __name__ == "__main__":

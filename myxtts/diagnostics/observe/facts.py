@@ -200,7 +200,7 @@ class Facts:
         effect: str = "",
     ) -> Finding:
         """A finding with its fraction of everything that a longer training repeats."""
-        others = tuple(dict.fromkeys(other for other in also if other != location and other.line > 0))
+        others = _other_lines(also, location)
         every = tuple(dict.fromkeys((location, *locations)))
         fraction = self.fraction_of_training(gain)
         return Finding(issue, what, evidence, location, fix, gain, fraction, every, others, effect)
@@ -247,3 +247,10 @@ class Facts:
     def _is_inside_calls(self, times: np.ndarray) -> np.ndarray:
         """Whether a watched call (a function, a fetch of a batch or value), or this diagnosis, was at work at each moment."""
         return is_inside(watched_calls(self.recording) + self.recording.own_spans, times)
+
+
+def _other_lines(locations: tuple[SourceLocation, ...], named: SourceLocation) -> tuple[SourceLocation, ...]:
+    """Each line once, without the named one: a call and a definition on one line are different locations."""
+    lines = {(one.file, one.line): one for one in reversed(locations) if one.line > 0}
+    lines.pop((named.file, named.line), None)
+    return tuple(one for one in dict.fromkeys(locations) if lines.get((one.file, one.line)) is one)

@@ -17,6 +17,10 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, cod
 from myxtts.diagnostics.observe.split_steps import StepTable
 
 _PYTHON_OPS = {"PyFunc": "numpy_function", "PyFuncStateless": "numpy_function", "EagerPyFunc": "py_function"}
+EFFECTS = (
+    "PrintV2", "Print", "WriteFile", "SaveV2", "LogTensor", "Summary", "Assert", "Collective",
+)  # fmt: skip
+"""Operations with effects outside of TensorFlow: they must not run a second time."""
 _MOST_STAGES = 200
 
 
@@ -44,6 +48,8 @@ class DatasetStage:
     """Nodes of its function's graph."""
     is_users: bool = True
     """The user added it, not Keras."""
+    effects: tuple[str, ...] = ()
+    """Operations of its function that print or write."""
 
 
 def describe_dataset(
@@ -83,6 +89,7 @@ def _describe(dataset: Any, kind: str, locations: Any, python_locations: Any, is
         is_on_disk=filename is not None and _number(filename) not in (b"", None),
         ops=len(ops),
         is_users=is_users,
+        effects=tuple(sorted(set(ops).intersection(EFFECTS))),
     )
 
 

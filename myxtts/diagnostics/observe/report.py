@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -64,6 +64,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
 )
 _NAMED_CAUSES = (Issue.PREDICT_IN_LOOP, Issue.SLOW_CALLBACK, Issue.SLOW_CHECKPOINT, Issue.SLOW_EPOCH_START)
 _TIMELINE_POINTS = 2000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,9 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
     findings = sorted(without_repeats(findings), key=lambda finding: -finding.gain_seconds)
     major = [finding for finding in findings if finding.gain_fraction >= SMALLEST_GAIN or finding.effect]
     minor = [finding for finding in findings if finding not in major]
-    verdict_class, verdict = decide_verdict(facts, major)
+    no_verdict = ("mixed", f"no verdict; {len(major)} findings, and the account of the whole run")
+    verdict_class, verdict = _guarded("verdict", lambda: decide_verdict(facts, major), no_verdict, failures)
+    notes = _guarded("notes", lambda: _notes(recording, facts), (), failures)
     return Report(
         verdict_class,
         verdict,
@@ -222,16 +225,25 @@ def build_report(recording: Recording, ceiling: Ceiling | None = None) -> Report
         findings=tuple(major),
         minor_findings=tuple(minor),
         split=split_time(steps),
-        functions=tuple(_function_lines(facts.codes)),
-        stages=tuple(_stage_lines(facts)),
+        functions=_guarded("traced functions", lambda: tuple(_function_lines(facts.codes)), (), failures),
+        stages=_guarded("stages", lambda: tuple(_stage_lines(facts)), (), failures),
         batch_signatures=len(set(steps.batch[steps.batch >= 0].tolist())),
         ceiling=ceiling,
         load=recording.machine_load,
         own_cost=own_cost,
-        notes=(*_notes(recording, facts), *_own_cost_note(own_cost), *failures),
         timeline=_timeline(steps),
         machine=_machine(recording),
+        notes=(*notes, *_own_cost_note(own_cost), *failures),
     )
+
+
+def _guarded(name: str, make: Callable[[], _T], otherwise: _T, failures: list[str]) -> _T:
+    """A part of the report; if it fails, one sentence more, and the others still hold."""
+    try:
+        return make()
+    except Exception as error:
+        failures.append(f"The part '{name}' failed ({type(error).__name__}: {error}).")
+        return otherwise
 
 
 def collect_findings(facts: Facts) -> tuple[list[Finding], list[str]]:

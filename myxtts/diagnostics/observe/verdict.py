@@ -7,6 +7,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.source_lines import UNKNOWN
+from myxtts.diagnostics.observe.split_steps import FEWEST_STEPS
 
 VERDICTS = {
     Issue.RETRACE_SHAPE: "retracing",
@@ -40,6 +41,9 @@ def why_no_steps(recording: Recording) -> str:
             f"; its child processes used {duration(recording.child_seconds)} of processor time: a training there is not "
             "observed, only one in the script's own process"
         )
+    begun = max(len(recording.fit_steps), len(recording.train_on_batch), len(recording.gradients))
+    if begun or recording.fit_locations:
+        return f"the training ended after {begun} steps; at least {FEWEST_STEPS} are needed"
     return f"no training step was seen (no Model.fit, no repeated tf.function, no GradientTape){others}"
 
 

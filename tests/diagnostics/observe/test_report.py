@@ -17,6 +17,7 @@ from myxtts.diagnostics.observe.recording import Recording
 from myxtts.diagnostics.observe.render import MOST_STAGES, report_to_markdown, report_to_text
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.sampler import MachineLoad
+from myxtts.diagnostics.observe.source_lines import SourceLocation
 from myxtts.diagnostics.observe.split_steps import cut_steps
 from tests.diagnostics.observe.trainings import Trainable, finding, recorded_loop
 
@@ -143,3 +144,21 @@ def test_failed_hook_does_not_break_the_observation():
     with observe() as observation:
         pass
     assert observation.report.exit_code == 2
+
+
+@pytest.mark.parametrize("part", ["decide_verdict", "_notes", "_function_lines", "_stage_lines"])
+def test_part_that_fails_is_one_note_and_the_rest_is_reported(recording, monkeypatch, part):
+    def broken(*_):
+        raise KeyError("no such function")
+
+    monkeypatch.setattr(reports, part, broken)
+    report = build_report(recording)
+    assert report.split.steps == 30
+    assert [note for note in report.notes if "failed (KeyError: 'no such function')" in note]
+
+
+def test_line_is_named_once_however_it_was_found(recording):
+    facts = Facts(recording, cut_steps(recording))
+    named, other = SourceLocation("a.py", 3, "f"), SourceLocation("a.py", 4)
+    also = (SourceLocation("a.py", 3, "<module>"), other, SourceLocation("a.py", 4, "g"), SourceLocation("", 0))
+    assert len(facts.finding(Issue.HOST_SYNC, "", "", named, "", 1.0, also=also).also) == 1

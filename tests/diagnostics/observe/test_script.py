@@ -131,6 +131,50 @@ def test_trainer_that_lives_inside_main_is_reported_with_its_ceiling(tmp_path):
     assert run.report["ceiling"]["step_alone_seconds"] > 0
 
 
+@pytest.mark.parametrize(
+    ("ending", "most_seconds"), [("os.kill(os.getpid(), signal.SIGKILL)", 60.0), ("time.sleep(600)", 2.0)]
+)
+def test_ceiling_that_crashes_or_does_not_end_costs_one_line(tmp_path, ending, most_seconds):
+    """The script has left TensorFlow in a state in which its step cannot run again."""
+    script = tmp_path / "train.py"
+    script.write_text(f"""
+import os, signal, time
+from myxtts.diagnostics.observe import ceiling
+ceiling.MOST_SECONDS = {most_seconds}
+def measure(*_):
+    {ending}
+ceiling._measure_step = measure
+{TRAINER_IN_MAIN}""")
+    run = run_script(script)
+    assert (run.outcome, run.exit_code) == ("ended", 0)
+    assert run.report["time"]["steps"] == 20
+    assert run.report["ceiling"]["step_reason"] == "it did not end"
+
+
+def test_loader_that_prints_is_not_run_a_second_time(tmp_path):
+    script = tmp_path / "train.py"
+    source = TRAINER_IN_MAIN.replace("for step in range(20):", "for one in tf.data.Dataset.range(20).map(shown):")
+    script.write_text(
+        source.replace("class Trainer", "def shown(value):\n    tf.print(value)\n    return value\n\nclass Trainer")
+    )
+    run = run_script(script)
+    assert "effects outside of TensorFlow (PrintV2)" in run.report["ceiling"]["loader_reason"]
+
+
+def test_failure_in_the_first_steps_is_said_in_one_line(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import keras, numpy as np, tensorflow as tf
+model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: tf.debugging.assert_less(x, 0.0) or x)])
+model.compile("sgd", "mse")
+model.fit(np.ones((8, 2)), np.ones((8, 2)), verbose=0)
+""")
+    run = run_script(script)
+    assert run.outcome == "failed"
+    assert len(run.explanation.splitlines()) == 1
+    assert run.report["verdict"] == "could not measure: the training ended after 0 steps; at least 3 are needed"
+
+
 def test_fit_step_that_calls_python_is_not_run_a_second_time(tmp_path):
     script = tmp_path / "fit.py"
     script.write_text("""
