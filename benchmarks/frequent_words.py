@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from myxtts.export.exported_lexicon import frequent_words
+from myxtts.export.whole_voice import frequent_words
 from myxtts.text import g2p
 
 BANDS = (30_000, 100_000, 140_000)

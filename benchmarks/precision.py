@@ -153,8 +153,8 @@ def _noise(voice: Voice, encoded: EncodedText) -> np.ndarray:
 
 def character_error(voice: Voice, mels: list[np.ndarray], texts: list[str], recognizer: str) -> float:
     """What a recognizer makes of the sounds."""
+    from myxtts.evaluation.clip_metrics import count_errors, sum_errors
     from myxtts.evaluation.recognizers import open_recognizer
-    from myxtts.evaluation.text_errors import count_errors, sum_errors
 
     language, sounds = voice.languages[0], [voice.vocode(mel).samples for mel in mels]
     heard = open_recognizer(recognizer, [language]).recognize(sounds, voice.sample_rate, [language] * len(sounds))

@@ -334,9 +334,9 @@ def vocoding(voice: Voice) -> dict[str, float]:
     """Character errors on recordings: as they are, through our vocoder, through librosa's with 60 iterations."""
     import librosa
 
+    from myxtts.evaluation.clip_metrics import count_errors, sum_errors
     from myxtts.evaluation.metrics import Ratio, estimate
     from myxtts.evaluation.recognizers import RECOGNIZER_RATE, open_recognizer
-    from myxtts.evaluation.text_errors import count_errors, sum_errors
 
     mel = MelSpec(RECOGNIZER_RATE)
     if voice.mel != mel:

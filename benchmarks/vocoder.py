@@ -27,10 +27,9 @@ from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import AudioError, EvaluationError
-from myxtts.evaluation.clip_metrics import NaturalnessJudge, measure_pesq
+from myxtts.evaluation.clip_metrics import NaturalnessJudge, count_errors, measure_pesq, sum_errors
 from myxtts.evaluation.evaluate import copy_recording
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
-from myxtts.evaluation.text_errors import count_errors, sum_errors
 from myxtts.synthesis.onnx_file import read_model
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, GriffinLim, Vocoder, open_vocoder_file, vocoder_spec
 

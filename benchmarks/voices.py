@@ -237,8 +237,8 @@ def measure(
     peer: Peer, sentences: Sequence[Sentence], judge: Judge, arguments: argparse.Namespace, progress
 ) -> dict[str, float]:
     """Every figure of one program."""
+    from myxtts.evaluation.clip_metrics import speaking_rate
     from myxtts.evaluation.metrics import estimate
-    from myxtts.evaluation.text_errors import speaking_rate
 
     with tempfile.TemporaryDirectory(prefix="myxtts-voices-") as name:
         folder = Path(name)

@@ -327,8 +327,8 @@ def _judges() -> Judges:
     from myxtts.serving.studio_record import Heard
 
     def hear(samples: np.ndarray, sample_rate: int, text: str, language: str) -> Heard | None:
+        from myxtts.evaluation.clip_metrics import count_errors
         from myxtts.evaluation.recognizers import open_recognizer
-        from myxtts.evaluation.text_errors import count_errors
 
         try:
             recognizer = open_recognizer(None, [language])

@@ -19,11 +19,11 @@ from myxtts.audio.clips import condition
 from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import EvaluationError
+from myxtts.evaluation.clip_metrics import speaking_rate
 from myxtts.evaluation.judge import ClipRows, Judge, JudgedClip, ReportProgress, clip_ratios, load_judge
 from myxtts.evaluation.metrics import Estimate, Ratio, estimate
 from myxtts.evaluation.recognizers import Recognizer
 from myxtts.evaluation.sentence_sets import Sentence
-from myxtts.evaluation.text_errors import speaking_rate
 
 SENTENCES_AT_ONCE = 16
 """Sentences passed to the voice at once, two of its batches; progress is reported after each such group."""

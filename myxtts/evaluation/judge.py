@@ -14,16 +14,18 @@ import numpy as np
 from myxtts.audio.mel import MelSpec
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.clip_metrics import (
+    ErrorCount,
     NaturalnessJudge,
     SpeakerEmbedder,
     compare_with_recording,
+    count_errors,
+    find_failure,
     measure_pesq,
     speaker_similarities,
 )
 from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, RatioRows, check_packages
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.sentence_sets import Sentence
-from myxtts.evaluation.text_errors import ErrorCount, count_errors, find_failure
 from myxtts.runtime.machine import usable_cores
 
 ReportProgress = Callable[[str, int, int], None]

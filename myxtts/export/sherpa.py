@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 
 from myxtts.errors import VoiceError
-from myxtts.export.exported_lexicon import exported_lexicon
 from myxtts.export.graph import Graph
 from myxtts.export.piper import END, PAD, START, add_program_inputs, espeak_voice, piper_model, symbol_ids
 from myxtts.export.whole_voice import (
@@ -23,6 +22,7 @@ from myxtts.export.whole_voice import (
     INT64,
     Shapes,
     WholeVoice,
+    exported_lexicon,
     read_voice,
     write_export,
 )
@@ -40,7 +40,7 @@ def export_sherpa(folder: Path, out: Path, language: str | None = None, words: S
         folder: the voice.
         out: a new folder.
         language: of the exported voice; by default its first.
-        words: of the lexicon; by default `exported_lexicon.frequent_words`.
+        words: of the lexicon; by default `whole_voice.frequent_words`.
     """
     voice = read_voice(folder, language)
     ids = symbol_ids(voice.description)

@@ -25,8 +25,8 @@ from myxtts.models.flow_matching import decoded_again
 from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.safe_files import replacing
-from myxtts.training.initial_weights import for_one_speaker, map_weights, read_source
 from myxtts.training.starting_config import read_origin
+from myxtts.training.starting_state import for_one_speaker, map_weights, read_source
 
 DECODER_STEPS = 5
 """For the part of the flow that is left; a voice takes 10 for all of it."""

@@ -24,9 +24,16 @@ import numpy as np
 from myxtts.errors import TextError
 from myxtts.text.g2p_model import G2PModel
 from myxtts.text.homographs import HomographModel, Reading
-from myxtts.training.g2p_alignment import Aligner, count_chunks
 from myxtts.training.g2p_context_models import HomographExample, train_homographs
-from myxtts.training.g2p_tagger import IGNORED, Labeled, TaggerSettings, build_tagger, initial_weights
+from myxtts.training.g2p_tagger import (
+    IGNORED,
+    Aligner,
+    Labeled,
+    TaggerSettings,
+    build_tagger,
+    count_chunks,
+    initial_weights,
+)
 from myxtts.training.g2p_task import FixedTexts, TaggerData, TaggerRun, train_tagger
 
 ENGLISH_SETTINGS = TaggerSettings(

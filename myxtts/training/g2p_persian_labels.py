@@ -18,8 +18,8 @@ from myxtts.text.homographs import Reading
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, PERSIAN_VOWELS, Line, Word, read_line
 from myxtts.text.persian_numbers import ZWNJ
-from myxtts.training.g2p_alignment import Aligner
 from myxtts.training.g2p_persian_sources import GoldSentence
+from myxtts.training.g2p_tagger import Aligner
 
 _HINTS = {
     letter: sounds + "æeo"

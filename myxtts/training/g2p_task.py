@@ -34,9 +34,9 @@ from myxtts.training.g2p_tagger import LENGTHS, Labeled, LetterBatch, TaggerNetw
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.loop import Loop, LoopSettings, StopReason
 from myxtts.training.optimization import UpdateRule, decay_mask, update_state
-from myxtts.training.resume import move_earlier_run
 from myxtts.training.run_log import Logbook
 from myxtts.training.run_recorder import Recorded, open_recorder
+from myxtts.training.starting_state import move_earlier_run
 from myxtts.training.state import RunHistory, TrainState
 from myxtts.training.task import SavedCheckpoint, StepFacts
 

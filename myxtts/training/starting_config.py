@@ -104,8 +104,8 @@ def resolve_starting_config(
     """The configuration with the settings that the first weights decide.
 
     Settings at their default take the values that the weights were trained with. A setting that contradicts `init_from` is a
-    `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.resume`, which has the corpus.
-    Without such weights, the language is the one that the corpus was prepared in.
+    `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.starting_state`, which has the
+    corpus. Without such weights, the language is the one that the corpus was prepared in.
 
     Args:
         reset_training: ignore the run in `checkpoint_dir`.

@@ -20,11 +20,10 @@ from myxtts.training.autotune import tune
 from myxtts.training.display import Display, RunSummary, announcement
 from myxtts.training.failures import FailureContext, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
-from myxtts.training.initial_weights import initialize_weights, start_from
 from myxtts.training.loop import Loop, LoopResult, LoopSettings
-from myxtts.training.resume import find_run
 from myxtts.training.run_recorder import Recorded, RunRecorder, open_recorder
 from myxtts.training.starting_config import check_network, resolve_starting_config
+from myxtts.training.starting_state import find_run, initialize_weights, start_from
 from myxtts.training.state import restore_checkpoint
 from myxtts.training.steps import METRICS
 from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus

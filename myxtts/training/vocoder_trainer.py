@@ -26,8 +26,8 @@ from myxtts.training.decoded_mels import mel_deviations
 from myxtts.training.display import Display
 from myxtts.training.hardware import set_up_hardware
 from myxtts.training.loop import Loop, LoopSettings
-from myxtts.training.resume import compare_configs, finish_interrupted, move_earlier_run
 from myxtts.training.run_recorder import Recorded, open_recorder
+from myxtts.training.starting_state import compare_configs, finish_interrupted, move_earlier_run
 from myxtts.training.vocoder_steps import METRICS, VocoderSteps
 from myxtts.training.vocoder_task import VOCODER_NAME, VocoderTask, copy_clip, on_device
 

@@ -155,7 +155,7 @@ def test_mistakes_are_explained(words, message, loaded, capsys):
 def test_everyday_lists_hold_sentences_of_at_most_300_characters_that_no_corpus_has(language, count):
     from myxtts.commands.evaluate import everyday_sentences
     from myxtts.corpus.corpus import bundled_corpus, read_manifest
-    from myxtts.evaluation.text_errors import comparable_text
+    from myxtts.evaluation.clip_metrics import comparable_text
 
     texts = [each.text for each in everyday_sentences(language)]
     known = {comparable_text(each.text, "en") for each in read_manifest(bundled_corpus()).utterances}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from myxtts.evaluation.clip_metrics import count_errors, sum_errors
 from myxtts.evaluation.recognizers import open_recognizer
-from myxtts.evaluation.text_errors import count_errors, sum_errors
 from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.voice_folder import read_description
 

@@ -8,10 +8,9 @@ import pytest
 from myxtts.audio.files import read_audio
 from myxtts.corpus.corpus import bundled_corpus, read_manifest
 from myxtts.errors import EvaluationError, MyXTTSError
+from myxtts.evaluation.clip_metrics import count_errors, sum_errors
 from myxtts.evaluation.metrics import has_package
-from myxtts.evaluation.recognizer_worker import ENGINES, prepare_clip
-from myxtts.evaluation.recognizers import CommandRecognizer, WorkerRecognizer, open_recognizer
-from myxtts.evaluation.text_errors import count_errors, sum_errors
+from myxtts.evaluation.recognizers import ENGINES, CommandRecognizer, WorkerRecognizer, open_recognizer, prepare_clip
 from tests.evaluation.made_up_voice import RATE, tone
 
 PRINT_LENGTHS = """
@@ -159,7 +158,7 @@ def test_a_recognizer_that_cannot_start_is_reported_with_the_reason():
 def test_a_recognizer_that_fails_on_a_clip_is_reported_with_its_exit_code(tmp_path, monkeypatch):
     (tmp_path / "failing_engine.py").write_text(
         "import sys\n"
-        "from myxtts.evaluation import recognizer_worker as worker\n"
+        "from myxtts.evaluation import recognizers as worker\n"
         "worker.ENGINES['failing'] = lambda model: lambda samples, language: 1 / 0\n"
         "sys.exit(worker.serve_jobs(worker.build_jobs))\n"
     )

@@ -5,9 +5,9 @@ import onnx
 import pytest
 
 from myxtts.cli import main
-from myxtts.export.exported_lexicon import frequent_words
 from myxtts.export.piper import symbol_ids
 from myxtts.export.sherpa import export_sherpa
+from myxtts.export.whole_voice import frequent_words
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.voice import Voice
 from myxtts.text import g2p
@@ -78,7 +78,7 @@ def test_matcha_says_what_our_engine_says_with_a_boundary_after_each_pause(phone
 
 
 def test_the_words_are_by_default_those_of_our_model(phonemes, tmp_path, capsys, monkeypatch):
-    known = "myxtts.export.exported_lexicon.frequent_words"
+    known = "myxtts.export.whole_voice.frequent_words"
     monkeypatch.setattr(known, lambda language: {"en": {"hello": "hello"}}.get(language, {}))
     words = ["export", str(phonemes), str(tmp_path / "out"), "--format", "sherpa"]
     assert main(words) == 0

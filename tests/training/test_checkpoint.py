@@ -24,7 +24,7 @@ from myxtts.training.checkpoint import (
     resolve_checkpoint,
     save_checkpoint,
 )
-from myxtts.training.resume import agree_on_best, move_earlier_run
+from myxtts.training.starting_state import agree_on_best, move_earlier_run
 from myxtts.training.state import RunHistory
 from tests.training.small_runs import to_format_1
 

@@ -27,7 +27,7 @@ from myxtts.training.checkpoint import (
     save_checkpoint,
 )
 from myxtts.training.loop import StopReason
-from myxtts.training.resume import FREE_OF_SPEC, compare_configs, compare_facts, read_saved
+from myxtts.training.starting_state import FREE_OF_SPEC, compare_configs, compare_facts, read_saved
 from myxtts.training.state import RunHistory, TrainState, restore_checkpoint, to_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus, write_metadata

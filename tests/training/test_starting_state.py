@@ -9,7 +9,7 @@ from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.xtts import TEACHER
 from myxtts.synthesis.voice_folder import read_description, read_weights
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
-from myxtts.training.initial_weights import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
+from myxtts.training.starting_state import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
 from myxtts.training.trainer import XTTSTrainer
 from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of

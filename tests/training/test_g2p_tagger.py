@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from myxtts.training.g2p_alignment import LONGEST_CHUNK, Aligner, count_chunks
+from myxtts.training.g2p_tagger import LONGEST_CHUNK, Aligner, count_chunks
 
 
 def test_chunks_are_learned_from_pairs():
