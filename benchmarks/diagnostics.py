@@ -28,7 +28,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from myxtts.diagnostics.observe.child import read_cells  # noqa: E402
+from myxtts.diagnostics.observe.notebook import read_cells  # noqa: E402
 from tests.diagnostics.real.generated_data import write_keras_home  # noqa: E402
 
 CASES = ROOT / "tests" / "diagnostics" / "cases"
