@@ -102,6 +102,8 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
     """Prepare every corpus in its own cache, and join the caches."""
     started = time.monotonic()
     location = locate_joint_cache(data, run.progress, run.announce, run.workers)
+    front_end = next(iter(location.parts.values())).front_end
+    _announce_all(letters_notices(data.text_symbols, front_end.kind), run.announce)
     prepared = []
     for name, part in location.parts.items():
         cache = _prepare_one(location.configs[name], None, part.front_end, run)
@@ -126,7 +128,6 @@ def _prepare_joint(data: DataConfig, run: _Run) -> Cache:
         rejected_path=rejected_path,
         elapsed_seconds=time.monotonic() - started,
     )
-    front_end = next(iter(location.parts.values())).front_end
     return dataclasses.replace(joint, _report=report, _front_end=front_end)
 
 

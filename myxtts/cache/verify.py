@@ -180,6 +180,7 @@ def verify_joint_cache(
     for folder in (*settings, location.folder):
         with _checking_lock(folder, announce):
             problems, cache = find_problems(folder, settings.get(folder), progress)
+            unfinished = unfinished_clips(folder)
             damaged = sorted({clip for problem in problems for clip in problem.clips})
             if fix and problems:  # the parts hold everything that is in the joint cache
                 if cache and damaged and len(damaged) < cache.num_clips and folder in settings:
@@ -188,9 +189,7 @@ def verify_joint_cache(
                     _remove_all(folder)
         damaged_ids = tuple(cache.ids[clip] for clip in damaged) if cache else ()
         checked = cache.num_clips if cache else 0
-        reports.append(
-            VerifyReport(folder, tuple(problems), checked, damaged_ids, unfinished_clips=unfinished_clips(folder))
-        )
+        reports.append(VerifyReport(folder, tuple(problems), checked, damaged_ids, unfinished_clips=unfinished))
     if not fix or all(report.is_clean for report in reports):
         return reports
     prepared = prepare_cache(config, progress=progress, announce=announce, workers=workers)

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +227,14 @@ class _Unknown:
     section: str
     """Empty for the name of a section."""
     name: str
+    entry: str = ""
+    """The entry of a list that it is in, such as `corpora[2]`."""
 
     def __str__(self) -> str:
         name = self.name[:LONGEST_NAME]
+        if self.entry:
+            known = [one.name for one in dataclasses.fields(CorpusConfig)]
+            return f"{self.section}.{self.entry}.{name}: unknown name.{_nearest_of(name, known)}"
         if not self.section:
             return f"{name}: unknown section.{_nearest(name, SECTIONS)}"
         return f"{self.section}.{name}: unknown name.{_nearest(name, _field_names(self.section), self.section)}"
@@ -269,7 +274,8 @@ def _explain(section: str, error: ValidationError) -> list[_Problem]:
     for problem in error.errors():
         field, *inside = (str(part) for part in problem["loc"])
         if problem["type"] == "unexpected_keyword_argument":
-            unknown.append(_Unknown(section, field) if not inside else _unknown_in_list(section, field, inside))
+            *entry, name = inside or [field]
+            unknown.append(_Unknown(section, name, _place_in_list(field, entry) if entry else ""))
             continue
         if inside and inside[0].isdigit():
             field = _place_in_list(field, inside)
@@ -292,12 +298,6 @@ def _place_in_list(field: str, inside: list[str]) -> str:
     return ".".join([f"{field}[{int(inside[0]) + 1}]", *inside[1:]])
 
 
-def _unknown_in_list(section: str, field: str, inside: list[str]) -> str:
-    known = [one.name for one in dataclasses.fields(CorpusConfig)]
-    place = _place_in_list(field, [*inside[:-1], inside[-1][:LONGEST_NAME]])
-    return f"{section}.{place}: unknown name.{_nearest(inside[-1], known)}"
-
-
 def _field_names(section: str) -> list[str]:
     return [field.name for field in dataclasses.fields(SECTIONS[section])]
 
@@ -310,6 +310,11 @@ def _nearest(name: str, known: Iterable[str], section: str | None = None) -> str
     if close:
         return f" Did you mean {section}.{close[0]}?" if section else f" Did you mean {close[0]}?"
     return " `myxtts config` prints all names." if section else f" Known sections: {', '.join(known)}."
+
+
+def _nearest_of(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" Did you mean {close[0]}?" if close else f" Expected: {', '.join(known)}."
 
 
 def _shortened(value: Any) -> str:

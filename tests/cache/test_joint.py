@@ -90,6 +90,19 @@ def test_licenses_of_all_corpora_are_collected(corpora):
     assert "- persian: MIT License" in joint.attribution
 
 
+def test_letters_in_place_of_phonemes_are_announced_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        make_corpus(folder, 1)
+    lines = []
+    config = tiny_config(
+        text_symbols="auto", language="de", corpora=[{"folder": str(folder), "language": "de"} for folder in folders]
+    )
+    prepare_cache(config, announce=lines.append)
+    assert len([line for line in lines if "letters instead of phonemes" in line]) == 1, lines
+
+
 def test_held_out_speakers_are_not_in_the_cache(corpora):
     lines = []
     config = joint_config(corpora, held_out_speakers=["persian/ann", "bob"])
@@ -143,7 +156,7 @@ def test_settings_that_cannot_go_together_are_explained(tmp_path):
 
     make_corpus(tmp_path / "one")
     for data, message in (
-        ({"corpora": ["one", "x/one"]}, "called 'one'"),
+        ({"corpora": ["one", "x/one"]}, "have the name 'one'"),
         ({"corpora": ["one", "two"], "train_data": "three"}, "one of the two"),
         ({"corpora": ["one", "two"], "preprocessing_mode": "runtime"}, "Use precompute"),
         ({"balance": 0.5, "plan": "buckets"}, "packed or fixed"),

@@ -140,6 +140,13 @@ def test_only_the_first_of_many_unknown_names_are_listed(tmp_path):
     assert message.endswith("and 3,980 more")
 
 
+def test_an_unknown_key_of_a_corpus_is_rejected_with_the_nearest_name_or_all_of_them(tmp_path):
+    text = "data:\n  corpora:\n    - folder: one\n      wieght: 2\n    - {folder: two, zzz: 1}\n"
+    message = rejection(write(tmp_path, text))
+    assert "data.corpora[1].wieght: unknown name. Did you mean weight?" in message
+    assert "data.corpora[2].zzz: unknown name. Expected: folder, name, language, weight." in message
+
+
 def test_a_file_of_50000_names_is_rejected_before_it_is_read_whole(tmp_path):
     message = rejection(write(tmp_path, "data:\n" + "".join(f"  unknown{n}: 1\n" for n in range(50_000))))
     assert "more than 10,000 keys and values" in message
