@@ -8,11 +8,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from myxtts.diagnostics.observe.account import Part
 from myxtts.diagnostics.observe.issues import duration, percent
 from myxtts.diagnostics.observe.page import account_bar, whole_page
 from myxtts.diagnostics.observe.render import gain_of, place
 from myxtts.diagnostics.observe.sampler import BUSY_FRACTION
 from myxtts.errors import DiagnosisError
+
+_ORDER = {str(part): index for index, part in enumerate(Part)}
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class PartChange:
 
     title: str
     before: float
-    """Seconds per step for parts that every step repeats; otherwise seconds of the run."""
+    """Seconds of the run."""
     after: float
 
 
@@ -82,7 +85,8 @@ def compare_reports(before: dict[str, Any], after: dict[str, Any]) -> Comparison
     titles = {line["part"]: line["title"] for report in (before, after) for line in report["account"]}
     seconds = [{line["part"]: line["seconds"] for line in report["account"]} for report in (before, after)]
     parts = tuple(
-        PartChange(title, seconds[0].get(part, 0.0), seconds[1].get(part, 0.0)) for part, title in titles.items()
+        PartChange(titles[part], seconds[0].get(part, 0.0), seconds[1].get(part, 0.0))
+        for part in sorted(titles, key=lambda part: _ORDER.get(part, len(_ORDER)))
     )
     keys = [{(one["disease"], Path(one["file"]).name) for one in report["findings"]} for report in (before, after)]
 

@@ -6,7 +6,7 @@ import keyword
 import os
 import re
 
-from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
+from myxtts.diagnostics.observe.source_lines import SourceLocation, counter_at, source_text
 
 DROP_REMAINDER = "{dataset} = {dataset}.batch(batch_size, drop_remainder=True)"
 PADDED_BATCHES = "{dataset} = {dataset}.padded_batch(batch_size, padded_shapes=longest_shape, drop_remainder=True)"
@@ -112,13 +112,18 @@ def read_every_n_steps(location: SourceLocation) -> str:
     name = identifier((found.group(1) or found.group(2)) if found else "", "loss")
     return (
         f"mean_{name} = keras.metrics.Mean()  # before the loop\nmean_{name}.update_state({name})  # in every step\n"
-        f"if step % 100 == 0:\n    print(float(mean_{name}.result()))"
+        f"if {_now_and_then(location)}:\n    print(float(mean_{name}.result()))"
     )
 
 
 def less_often(location: SourceLocation) -> str:
-    """The line itself, every 100 steps."""
-    return f"if step % 100 == 0:  # less often, or in another thread\n    {_statement(location)}"
+    """The line itself, every 100 steps, or every 10 epochs."""
+    return f"if {_now_and_then(location)}:  # less often, or in another thread\n    {_statement(location)}"
+
+
+def _now_and_then(location: SourceLocation) -> str:
+    name = identifier(counter_at(location), "step")
+    return f"{name} % {10 if 'epoch' in name else 100} == 0"
 
 
 def keep_less(location: SourceLocation, container: str) -> str:
@@ -194,7 +199,7 @@ def _statement(location: SourceLocation) -> str:
         compile(text, "line", "exec")
     except SyntaxError:
         text = ""
-    if text and not text.startswith(("return", "import", "from", "#", "@")):
+    if text and not text.startswith(("return", "import", "from", "#", "@", "def ", "class ")):
         return text
     return f"{identifier(location.function, 'work')}()"
 

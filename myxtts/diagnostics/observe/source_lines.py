@@ -109,6 +109,38 @@ def loops_of(file: str) -> tuple[range, ...]:
     return tuple(range(loop.lineno, (loop.end_lineno or loop.lineno) + 1) for loop in loops)
 
 
+def counter_at(location: SourceLocation) -> str:
+    """The user's name for the number of the step at a line: of the loop around it, or an argument of its callback; or empty."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(location.file)))
+    except SyntaxError:
+        return ""
+    around = [node for node in ast.walk(tree) if _contains(node, location.line)]
+    loops = [node for node in around if isinstance(node, ast.For)]
+    functions = [node for node in around if isinstance(node, ast.FunctionDef)]
+    begin = max((function.lineno for function in functions), default=0)
+    for loop in sorted(loops, key=lambda node: -node.lineno):
+        called = {
+            node.func.id
+            for node in ast.walk(loop.iter)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
+        if loop.lineno >= begin and isinstance(target, ast.Name):
+            is_number = "enumerate" in called if isinstance(loop.target, ast.Tuple) else "range" in called
+            if is_number and target.id != "_":
+                return target.id
+    innermost = max(functions, key=lambda node: node.lineno, default=None)
+    if innermost is not None and innermost.name.startswith("on_"):
+        names = [argument.arg for argument in innermost.args.args]
+        return next((name for name in names if name in ("batch", "epoch", "step")), "")
+    return ""
+
+
+def _contains(node: ast.AST, line: int) -> bool:
+    return isinstance(node, (ast.For, ast.FunctionDef)) and node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
 def callers_of(frame: FrameType | None) -> list[SourceLocation]:
     """The user's lines that wait for the nearest one, nearest first, at most 8."""
     found: list[SourceLocation] = []

@@ -39,6 +39,13 @@ def test_parts_and_findings_are_paired():
     assert "4.00x as fast" in comparison.headline
 
 
+def test_part_that_only_one_run_has_stands_where_it_was():
+    before, after = example_report(), example_report()
+    before["account"] = [line for line in before["account"] if line["part"] != "waiting"]
+    titles = [part.title for part in compare_reports(before, after).parts]
+    assert titles == [line["title"] for line in after["account"]]
+
+
 def test_busy_machine_is_said_next_to_the_difference():
     before, after = example_report(), changed()
     assert compare_reports(before, after).caution == ""

@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 LINES = ["dataset = load()", "for batch in data:", "for step, batch in enumerate(data):", "return float(loss)", "t += a.numpy()",
          "model.predict(images, verbose=0)", "if x:", "", "@tf.function", "x = (",
-         "checkpoint.save(path)", "kept[step] = loss"]  # fmt: skip
+         "checkpoint.save(path)", "kept[step] = loss", "def f(): pass"]  # fmt: skip
 
 CONSTANTS = [value for name, value in vars(fixes).items() if name.isupper() and isinstance(value, str)]
 TEMPLATES = [text for text in CONSTANTS if "{" in text]
@@ -73,3 +73,26 @@ def test_fix_has_the_users_own_names():
     )
     assert "iter(clips.repeat())" in fixes.of_dataset(fixes.ONE_ITERATOR, location("step(next(iter(clips)))"))
     assert fixes.validate_less(location("history = net.fit(clips)")).startswith("net.fit(")
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "condition"),
+    [
+        ("for turn in range(9):\n    log(turn)\n", 2, "turn % 100"),
+        ("for epoch in tqdm(range(9)):\n    for index, batch in enumerate(data):\n        log()\n", 3, "index % 100"),
+        ("for epoch in range(9):\n    for batch in data:\n        pass\n    log()\n", 4, "epoch % 10"),
+        (
+            "class Log(Callback):\n    def on_train_batch_end(self, batch, logs=None):\n        log()\n",
+            3,
+            "batch % 100",
+        ),
+        ("for turn in range(9):\n    def work():\n        log()\n    work()\n", 3, "step % 100"),  # not in scope there
+        ("for _ in range(9):\n    log()\n", 2, "step % 100"),
+        ("for x in (\n", 1, "step % 100"),
+    ],
+)
+def test_condition_counts_with_the_users_own_name(source, line, condition):
+    linecache.cache["loop.py"] = (len(source), None, source.splitlines(keepends=True), "loop.py")
+    fix = fixes.less_often(SourceLocation("loop.py", line, "log"))
+    assert fix.startswith(f"if {condition} == 0:")
+    compile(fix, "fix", "exec")
