@@ -1,18 +1,28 @@
-"""A recording becomes a clip: resampled, silence trimmed at both ends, brought to one loudness. NumPy only.
+"""A recording becomes a clip: resampled, silence trimmed at both ends, brought to one loudness; and what is measured on it.
 
 `load_clip` is what training and the cache read; `condition` is the same without a file and without limits, for evaluation.
 `myxtts.batches.on_the_fly` repeats trimming and leveling in TensorFlow, with the constants of this module.
+
+Bandwidth, noise and pitch are measured once on the samples of a recording. A file at 48 kHz may hold a telephone call: losses
+above the true bandwidth of a clip are masked, so that narrow recordings teach a wide voice without making it dull. A noisy clip
+is marked as noisy, and synthesis asks for a clean one. The pitch (fundamental frequency), one value per mel frame, is found by
+WORLD's DIO and StoneMask (Morise et al., 2016). They take 0.003 s of CPU time per second of speech; pYIN of librosa takes
+0.075 s, WORLD's Harvest 0.12 s.
 """
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from myxtts.audio.files import read_audio, resample
+from myxtts.audio.mel import MelSpec, num_frames, real_transform
 from myxtts.config.config import DataConfig
 from myxtts.errors import AudioError
+from myxtts.runtime.startup import removed_modules
 
 SILENT_PEAK = 1e-3
 """Clips whose loudest sample is below this (-60 dB of full scale) hold no speech."""
@@ -27,6 +37,27 @@ HIGHEST_PEAK = 0.99
 """Leveling never raises a sample above this."""
 UNREAD_FACTOR = 2.0
 """Files longer than this many times `max_seconds` are rejected without being decoded."""
+
+WINDOW = 2048
+"""Samples of one spectrum: 12 to 23 Hz per bin at 24 to 48 kHz."""
+LOUD_QUANTILE = 0.95
+"""Each frequency is judged by its loudest frames: fricatives reach high, vowels do not. Chosen; not measured."""
+SMOOTHED_BINS = 17
+"""Neighboring bins whose levels are averaged: 200 to 400 Hz. Chosen; not measured."""
+BELOW_PEAK_DB = 50.0
+"""The highest frequency that is at most this far below the loudest one. On 60 Common Voice clips the result correlates with an
+independent estimate by 0.99 (60 dB: 0.96)."""
+REFERENCE_HZ = (300.0, 4000.0)
+"""Where every recording of speech is loud, also a telephone's."""
+FEWEST_FRAMES = 4
+"""Spectra that a quantile needs. Chosen; not measured."""
+CLIPPED_LEVEL, CLIPPED_RUN = 0.985, 3
+"""A recording is clipped where so many samples in a row are at least this loud. Chosen; not measured."""
+NOISE_QUANTILE, SPEECH_QUANTILE = 0.1, 0.8
+LEVEL_SECONDS = 0.02
+"""Blocks whose level is compared, and the quantiles that are the pauses and the speech. Chosen; not measured."""
+LOWEST_HZ, HIGHEST_HZ = 55.0, 600.0
+"""Pitch of speech: low male voices to high voices of women and children."""
 
 
 def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndarray:
@@ -96,3 +127,79 @@ def _block_energies(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndar
         rest = samples[whole:]
         energies = np.append(energies, np.dot(rest, rest) / len(rest))
     return block, energies
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def estimate_bandwidth(samples: np.ndarray, sample_rate: int) -> float:
+    """The highest frequency (Hz) that a recording really contains; half the rate for clips that are too short to tell."""
+    hop = WINDOW // 2
+    if len(samples) < WINDOW + (FEWEST_FRAMES - 1) * hop:
+        return sample_rate / 2
+    frames = np.lib.stride_tricks.sliding_window_view(np.asarray(samples, np.float32), WINDOW)[::hop]
+    power = np.square(np.abs(real_transform()(frames * np.hanning(WINDOW).astype(np.float32))))
+    loud = 10 * np.log10(np.quantile(power, LOUD_QUANTILE, axis=0) + 1e-12)
+    edged = np.pad(loud, SMOOTHED_BINS // 2, mode="symmetric")
+    level = np.convolve(edged, np.full(SMOOTHED_BINS, 1 / SMOOTHED_BINS), "valid")
+    hertz = np.arange(len(level)) * (sample_rate / WINDOW)
+    peak = level[(hertz > REFERENCE_HZ[0]) & (hertz < REFERENCE_HZ[1])].max()
+    return float(hertz[np.flatnonzero(level > peak - BELOW_PEAK_DB)[-1]])
+
+
+def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
+    """Level of the speech above the level of the pauses, in dB: the loudest against the quietest blocks of 20 ms."""
+    block = max(1, round(LEVEL_SECONDS * sample_rate))
+    blocks = np.asarray(samples, np.float32)[: len(samples) // block * block].reshape(-1, block)
+    if not len(blocks):
+        return 0.0
+    level = 10 * np.log10(np.mean(np.square(blocks), axis=1) + 1e-10)
+    quiet, loud = np.quantile(level, (NOISE_QUANTILE, SPEECH_QUANTILE))
+    return float(loud - quiet)
+
+
+def is_clipped(samples: np.ndarray) -> bool:
+    """Whether several samples in a row are at full scale; single peaks are no distortion."""
+    loud = np.abs(samples) >= CLIPPED_LEVEL
+    run = loud[: len(loud) - CLIPPED_RUN + 1].copy()
+    for offset in range(1, CLIPPED_RUN):
+        run &= loud[offset : len(loud) - CLIPPED_RUN + 1 + offset]
+    return bool(run.any())
+
+
+def track_pitch(
+    samples: np.ndarray, mel: MelSpec, lowest_hz: float = LOWEST_HZ, highest_hz: float = HIGHEST_HZ
+) -> np.ndarray:
+    """Hz at the center of each mel frame, float32 (frames,); 0 where a frame is unvoiced.
+
+    Args:
+        samples: (samples,) at the mel's sample rate.
+    """
+    pyworld = load_pyworld()
+    signal = np.asarray(samples, np.float64)
+    rough, times = pyworld.dio(
+        signal,
+        mel.sample_rate,
+        f0_floor=lowest_hz,
+        f0_ceil=highest_hz,
+        frame_period=1000.0 * mel.hop_length / mel.sample_rate,
+    )
+    found = pyworld.stonemask(signal, rough, times, mel.sample_rate)
+    pitch = np.zeros(num_frames(len(signal), mel), np.float32)
+    length = min(len(pitch), len(found))
+    pitch[:length] = found[:length]
+    return pitch
+
+
+@functools.cache
+def load_pyworld() -> Any:
+    """The package; raises an `AudioError` where it is not installed."""
+    try:
+        with removed_modules():
+            import pyworld
+    except ModuleNotFoundError:
+        raise AudioError(
+            "Tracking the pitch of recordings needs pyworld, which is not installed. Run `pip install '.[train]'`.",
+            "pyworld is missing",
+        ) from None
+    return pyworld

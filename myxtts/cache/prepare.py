@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.audio.measurements import load_pyworld
+from myxtts.audio.clips import load_pyworld
 from myxtts.cache.changes import UpdateOutcome, join_outcomes
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.joint import JoinedCorpus, is_joint, join_caches, locate_joint_cache

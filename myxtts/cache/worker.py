@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from myxtts.audio.clips import load_clip
+from myxtts.audio.clips import estimate_bandwidth, estimate_snr, load_clip, track_pitch
 from myxtts.audio.files import probe_audio, samples_to_pcm
-from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy, num_frames
 from myxtts.cache.format import Sound
 from myxtts.config.config import DataConfig

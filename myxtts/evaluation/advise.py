@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.audio.clips import estimate_bandwidth, estimate_snr, is_clipped
 from myxtts.audio.files import read_audio
-from myxtts.audio.measurements import estimate_bandwidth, estimate_snr, is_clipped
 from myxtts.audio.mel import WIDEBAND_RATE, frames_at
 from myxtts.corpus.prompts import LANGUAGES, PAUSE, choose_prompts, pairs_of, prompts_of, sounds_of
 from myxtts.corpus.utterance import Rejection, Utterance

@@ -28,9 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.audio.clips import SILENT_PEAK, condition, level_loudness, trim_silence
+from myxtts.audio.clips import SILENT_PEAK, condition, level_loudness, track_pitch, trim_silence
 from myxtts.audio.files import resample
-from myxtts.audio.measurements import track_pitch
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.evaluation.metrics import Ratio, check_packages
 from myxtts.runtime.startup import removed_modules

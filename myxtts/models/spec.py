@@ -140,7 +140,7 @@ class ModelSpec:
 INPUT_MEAN, INPUT_DEVIATION = -5.0, 2.5
 """About the mean and deviation of log-mels of speech; they only bring the input near unit scale."""
 LOWEST_HZ, HIGHEST_HZ = 50.0, 650.0
-"""Of the pitch: a little wider than what `audio.measurements` labels."""
+"""Of the pitch: a little wider than what `audio.clips` labels."""
 PITCH_CLASSES = 160
 """Classes of equal width in log frequency, 1.6 % each. Chosen; not measured."""
 PITCH_NEIGHBORS = 4

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.audio.clips import SILENT_PEAK
+from myxtts.audio.clips import SILENT_PEAK, is_clipped
 from myxtts.audio.files import probe_audio, write_audio
-from myxtts.audio.measurements import is_clipped
 from myxtts.corpus.corpus import read_manifest
 from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadata, write_text
 from myxtts.corpus.prompts import LANGUAGES, SECONDS_PER_SOUND, Prompt, choose_prompts, prompts_of

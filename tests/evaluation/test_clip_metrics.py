@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from myxtts.audio.clips import track_pitch
 from myxtts.audio.files import read_audio
-from myxtts.audio.measurements import track_pitch
 from myxtts.audio.mel import MelSpec
 from myxtts.corpus.corpus import bundled_corpus, read_manifest
 from myxtts.evaluation.clip_metrics import (
