@@ -61,7 +61,8 @@ def clip_quality(table: ClipTable, bandwidth_aware: bool | Literal["always"]) ->
     """The quality of every clip; recordings that were not measured count as whole and clean.
 
     Bands that fewer than `COVERED_FRACTION` of the training frames contain are not masked in any clip that reaches the others:
-    nothing could teach them, so the voice learns that they are empty. With `always` they are masked: the voice has learned them.
+    there is nothing to learn them from, so the voice learns that they are empty. With `always` they are masked: the voice has
+    learned them.
     """
     n_mels, is_measured = table.mel.n_mels, np.asarray(table.bandwidths) > 0
     snrs = _snrs_of_speakers(table.snrs, table.speaker_numbers, is_measured)

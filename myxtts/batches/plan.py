@@ -1,6 +1,6 @@
 """Plans: which clips are within the limits, in which static shapes. No TensorFlow, no files.
 
-- `fixed`: one clip per row, every row of the promised size.
+- `fixed`: one clip per row, exactly `max_text_length` symbols and `max_mel_frames` frames.
 - `buckets`: one clip per row, a few lengths with the least padding, rows of a batch from a budget of frames.
 - `packed`: several clips per row, one size.
 - `dynamic`: one clip per row, padded to the longest of the batch; not static, for comparison.

@@ -1,7 +1,7 @@
 """Several corpora in one cache: a cache like any other, in which symbols, speakers and languages have one numbering.
 
-Every corpus keeps its own cache, which other runs use as well. The joint cache is a copy (20 kB per second of speech), so that a
-plan, a batch and a gather know nothing of corpora; it is written again when one of its parts changes. Speakers and clips keep
+Every corpus keeps its own cache, which other runs use as well. The joint cache is a copy (20 kB per second of speech), so that
+plans and batches work as for one corpus; it is written again when one of its parts changes. Speakers and clips keep
 their names; where two corpora have the same one, it begins with the name of its corpus.
 """
 
@@ -158,7 +158,7 @@ def _kept_clips(part: JoinedCorpus, held_out_speakers: Sequence[str]) -> np.ndar
 def _report_held_out(
     parts: Sequence[JoinedCorpus], chosen: Sequence[np.ndarray], names: Sequence[str], announce: Callable[[str], None]
 ) -> None:
-    """Say which speakers are held out. A name that no corpus has is an error: its speaker would be trained on unnoticed."""
+    """Announce which speakers are held out. A name that no corpus has is an error: its speaker would be trained on unnoticed."""
     known = {name for part in parts for speaker in part.cache.speakers for name in (speaker, f"{part.name}/{speaker}")}
     for name in names:
         if name not in known:

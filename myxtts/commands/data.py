@@ -85,7 +85,7 @@ def _configure_public_corpora(recipes: Any) -> None:
 
 
 def run_corpus(arguments: argparse.Namespace) -> int:
-    """Write a corpus and say what is in it."""
+    """Write a corpus and print a summary of it."""
     from myxtts.corpus.asterisk import build_asterisk_corpus
     from myxtts.corpus.corpus_writer import build_folder_corpus
     from myxtts.corpus.utterance import summarize_rejections

@@ -1,4 +1,4 @@
-"""The promised import path of `TFNativeDataLoader`; the loader itself is in `myxtts.batches`."""
+"""The public import path of `TFNativeDataLoader`; the loader itself is in `myxtts.batches`."""
 
 from myxtts.batches.on_the_fly import TFNativeDataLoader
 

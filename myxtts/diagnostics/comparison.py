@@ -1,7 +1,7 @@
 """Before and after, in one run (`benchmark_gpu_utilization.py`, `myxtts benchmark`): loading, shapes, XLA, as ratios.
 
 Loading: the same clips as 16-bit WAV through a Python function, through TensorFlow's ops on the fly, and from the cache, into
-padded batches of the promised fixed shape. Shapes and XLA: real training steps, in useful frames per second. The variants
+padded batches of one fixed shape. Shapes and XLA: real training steps, in useful frames per second. The variants
 take turns, so that other load on the machine affects all of them.
 """
 
@@ -28,7 +28,7 @@ from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 ROUNDS = 3
 CLIPS = 200
 FRAMES = 800
-"""The promised fixed length."""
+"""The fixed length."""
 Announce = Callable[[str], None]
 
 
@@ -51,7 +51,7 @@ def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) ->
 
 
 def compare_loading(config: XTTSConfig, announce: Announce) -> list[ComparisonRow]:
-    """Clips per second into batches of the promised fixed shape, for each loader that training uses."""
+    """Clips per second into batches of one fixed shape, for each loader that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:
         _write_wavs(config, Path(folder) / "corpus")
         data = dataclasses.replace(

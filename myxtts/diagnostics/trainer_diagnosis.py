@@ -134,7 +134,7 @@ class RetracingDiagnosis:
         return 1 if self.problems else 0
 
     def lines(self) -> list[str]:
-        """For people; the last lines are the promised ones."""
+        """Lines to print; the last ones are those that the documents name."""
         since, summary = self.trial.since_warmup, self.trial.summary
         compiled = "not counted" if since.compilations is None else str(since.compilations)
         lines = [
@@ -206,7 +206,7 @@ class BottleneckDiagnosis:
 
     @property
     def problems(self) -> list[str]:
-        """One sentence each, with the fix; the promised words where they apply."""
+        """One sentence each, with the fix; in the words that the documents name."""
         problems, summary = [], self.trial.summary
         for kind in self.python_functions:
             stage = next(stage for stage in self.stages if kind in stage.python)

@@ -98,7 +98,7 @@ def clip_losses(
 def decoded_again(network: XTTS, batch: Batch, randomness, steps: int) -> tf.Tensor:
     """The log-mels of a batch as the decoder makes them, frame by frame aligned with the recordings.
 
-    Each clip is noised to a random flow time in `DECODED_TIMES`, and the decoder goes the rest of the way in `steps` steps.
+    Each clip is noised to a random flow time in `DECODED_TIMES`, and the decoder completes it in `steps` steps.
 
     Args:
         network: whose decoder is meant.
@@ -140,7 +140,7 @@ def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames
 
     Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
     (progressive distillation, Salimans and Ho, arXiv 2202.00512, to the last number of steps at once). Only the decoder is
-    trained. Both speak as from a wide and clean recording, as a voice does.
+    trained. Both are conditioned on a wide and clean recording, as a voice is.
     """
     teacher, steps = network.teacher, network.spec.distill_steps
     if teacher is None or steps is None:

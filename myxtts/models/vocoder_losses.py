@@ -5,7 +5,7 @@ log-mels is HiFi-GAN's (arXiv 2010.05646). All compare magnitudes: phases differ
 
 Each distance is an energy distance (arXiv 2008.01160): two copies of a crop are made that differ in their noise, and a part of
 the distance between them is subtracted from their mean distance to the recording. Without that, noise is an error at every place,
-and the vocoder learns to leave it out.
+and the vocoder learns to leave noise out.
 
 The discriminators of the adversarial phase are small enough for a CPU. `SpectrumDiscriminator` has the magnitudes of one
 resolution as input and strided convolutions over frequency, as UnivNet's (arXiv 2106.07889); `PeriodDiscriminator` folds the

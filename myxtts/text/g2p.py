@@ -2,8 +2,8 @@
 
 Words in the other script are read by the other language's model, in the phonemes of the text's language. Punctuation
 becomes pauses as everywhere (`myxtts.text.pauses`). The models are files of `myxtts/assets/g2p`, or of a voice that was made
-with other ones, loaded at first use. Readings that somebody has checked (`fa_reviewed.tsv`, `en_reviewed.tsv`) win over every
-model's: like the rules of the normalizers they belong to the program, not to the voice.
+with other ones, loaded at first use. Readings that were checked by hand (`fa_reviewed.tsv`, `en_reviewed.tsv`) take
+precedence over every model: like the rules of the normalizers they belong to the program, not to the voice.
 
 Both languages have one inventory of IPA symbols, to which espeak-ng's symbols of both map. Every symbol is one code point in
 Unicode NFD, so that a voice may mix sources and Piper and sherpa-onnx can read its symbols. Affricates are two symbols (t ʃ),
@@ -109,7 +109,7 @@ def model_sha256(code: str) -> str:
 
 
 def reviewed_path(code: str) -> Path:
-    """The file of readings of a language that somebody has checked."""
+    """The file of a language's readings that were checked by hand."""
     return MODEL_FOLDER / f"{code}_reviewed.tsv"
 
 
@@ -142,7 +142,7 @@ def phonemize(
     Args:
         texts: normalized texts.
         language: of all of them.
-        lexicon: the user's words; they win over the model.
+        lexicon: the user's words; they take precedence over the model.
         files: models by language that replace those of the package.
     """
     segmenter = _segmenter(base_language(language))
@@ -173,7 +173,7 @@ def _sounds(text: str, language: str, lexicon: Lexicon | None, files: Mapping[st
 def _joined(text: str, segmenter: Segmenter, sounds: Sequence[str]) -> str:
     """The sounds between the pauses of their text."""
     remaining = iter(sounds)
-    return segmenter.spell(text, lambda span: " ".join(filter(None, (next(remaining) for _ in _tokens(span)))))
+    return segmenter.to_symbols(text, lambda span: " ".join(filter(None, (next(remaining) for _ in _tokens(span)))))
 
 
 def _text_tokens(text: str, segmenter: Segmenter, has_pauses: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""A user's pronunciations: `word<TAB>phonemes` lines in, a `Lexicon` out. Its words win over espeak-ng's."""
+"""A user's pronunciations: `word<TAB>phonemes` lines in, a `Lexicon` out. Its words precede the G2P and espeak-ng."""
 
 from __future__ import annotations
 

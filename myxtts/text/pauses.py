@@ -104,24 +104,24 @@ class Segmenter:
             elif piece.strip():
                 yield Span(piece.translate(_RESTORED).strip())
 
-    def spell(self, text: str, speak: Callable[[str], str]) -> str:
+    def to_symbols(self, text: str, speak: Callable[[str], str]) -> str:
         """The symbols of a text: `speak(span)` for every span, a pause symbol after it, one space between words.
 
         Foreign characters stay in the result as they are, so that the caller, who looks symbols up, can count them.
         """
-        spelled: list[str] = []
+        symbols: list[str] = []
         pause, is_speaking = "", False
         for piece in self.pieces(text):
             if isinstance(piece, Foreign):
-                spelled.append(piece.character)
+                symbols.append(piece.character)
             elif isinstance(piece, Pause):
                 pause = strongest_pause(pause + piece.symbol) if is_speaking else ""
             elif sound := speak(piece.text):
                 if is_speaking:
-                    spelled.append(pause + WORD_BOUNDARY)
-                spelled.append(sound)
+                    symbols.append(pause + WORD_BOUNDARY)
+                symbols.append(sound)
                 pause, is_speaking = "", True
-        return "".join([*spelled, pause])
+        return "".join([*symbols, pause])
 
 
 def strongest_pause(marks: str) -> str:

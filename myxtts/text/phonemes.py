@@ -92,8 +92,8 @@ class _Engine:
 
     def phonemize(self, text: str, lexicon: Lexicon | None) -> str:
         if not lexicon:
-            return self.segmenter.spell(text, self._speak)
-        return self.segmenter.spell(text, lambda span: self._speak_with(span, lexicon))
+            return self.segmenter.to_symbols(text, self._speak)
+        return self.segmenter.to_symbols(text, lambda span: self._speak_with(span, lexicon))
 
     def _speak(self, span: str) -> str:
         span = _LOOSE_MARK.sub(" ", span.translate(SPEAKABLE_BY_ESPEAK))

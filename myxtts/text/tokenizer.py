@@ -144,13 +144,13 @@ class FrontEnd:
     def _symbols(self, normalized: Sequence[str], language: str) -> list[list[str]]:
         if self.kind == "phonemes":
             if self._is_own(language):
-                spelled = g2p.phonemize(normalized, language, self.lexicon, self.g2p_files)
+                symbols = g2p.phonemize(normalized, language, self.lexicon, self.g2p_files)
             else:
-                spelled = phonemes.phonemize_with_espeak(normalized, language, self.lexicon)
-            return [list(each) for each in spelled]
+                symbols = phonemes.phonemize_with_espeak(normalized, language, self.lexicon)
+            return [list(each) for each in symbols]
         segmenter = _grapheme_segmenter(language)
         speak = _turkish_graphemes if language.split("-")[0] in ("tr", "az") else _graphemes
-        return [list(segmenter.spell(text, speak)) for text in normalized]
+        return [list(segmenter.to_symbols(text, speak)) for text in normalized]
 
     def trace(self, text: str, language: str) -> TracedText:
         """The symbols of a text as `symbols_of` gives them, each with the word that it belongs to."""

@@ -1,6 +1,6 @@
-"""`auto_tune_performance`: measure this machine at the start, choose what the user left to `auto`, remember the choice.
+"""`auto_tune_performance`: measure this machine at the start, choose what the user left to `auto`, store the choice.
 
-Measured are loader threads, prefetch depth and (only with `batch_size: auto`) clips per batch; each choice is printed with its
+It measures loader threads, prefetch depth and (only with `batch_size: auto`) clips per batch; each choice is printed with its
 reason. Choosing is plain (`choose_loader`, `choose_batch_size`). The choice is stored next to the cache, for this machine,
 corpus and model. A value that the user gave is never replaced.
 """

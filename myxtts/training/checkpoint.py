@@ -5,8 +5,8 @@
       state.json          step, data position, names and shapes of the weights, config, symbols, …; checksum of the arrays
     best/                 a copy of the folder that was best by validation
 
-Checkpoints of version 0.1.0 (format 1) hold arrays.npz instead, and are still read. Of both formats, safetensors is the one made
-for files from others: whatever is wrong with it is one type of error. It does not notice a flipped bit, so the checksum stays.
+Checkpoints of version 0.1.0 (format 1) hold arrays.npz instead, and are still read. safetensors is made for
+untrusted files: every defect is one type of error. It does not detect a flipped bit, so the checksum stays.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read one checkpoint folder; anything missing, cut off or foreign is a `CheckpointError`."""
+    """Read one checkpoint folder; anything that is missing, cut off or not a checkpoint is a `CheckpointError`."""
     state = read_state(folder)
     version = state["format_version"]
     path = folder / ARRAYS_NAMES[version]
@@ -125,7 +125,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What a checkpoint folder says of itself: `Checkpoint` without its arrays, which are not read."""
+    """The description of a checkpoint: `Checkpoint` without its arrays, which are not read."""
     try:
         state = json.loads((folder / STATE_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -221,7 +221,7 @@ def mark_best(folder: Path, checkpoint: Path) -> None:
 
 
 def best_state(folder: Path) -> dict[str, Any] | None:
-    """What `folder`/best says of itself (`Checkpoint` without its arrays); None if there is none that can be read."""
+    """The description of `folder`/best (`Checkpoint` without its arrays); None if there is none that can be read."""
     try:
         return read_state(folder / BEST_NAME)
     except CheckpointError:

@@ -1,6 +1,6 @@
 """Mels of a voice's decoder for training a vocoder, frame by frame aligned with the recordings.
 
-A vocoder that has only seen mels of recordings sounds worse on those of a decoder, which are smoother. `decoded_again` makes
+A vocoder trained only on mels of recordings sounds worse on those of a decoder, which are smoother. `decoded_again` makes
 mels that differ from the recordings as the decoder's own do, and still belong to their samples. What is kept is the difference of
 the log-mels, which does not depend on the level: a file next to the cache, made once for a voice and a corpus.
 """

@@ -60,7 +60,7 @@ def account_rows(account: dict[str, float]) -> dict[str, str]:
 
 
 def announcement(config: XTTSConfig, max_mel_frames: int, facts: Mapping[str, str]) -> list[str]:
-    """The promised first lines, and what follows from the configuration on this corpus and machine.
+    """The first lines of a run as documented, and what follows from the configuration on this corpus and machine.
 
     Args:
         max_mel_frames: that the corpus is planned with.

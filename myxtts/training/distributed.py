@@ -1,4 +1,4 @@
-"""Several machines that train together: who they are, how they connect, and which one is missing when one is lost.
+"""Several machines that train together: their addresses, how they connect, and which one is missing.
 
 `TF_CONFIG` is the JSON that TensorFlow defines for this. TensorFlow's own way to connect blocks the whole process while a worker
 is missing, and does not say which one. So the workers first meet by plain sockets on the same addresses (`Rendezvous`).

@@ -35,7 +35,7 @@ class TaggerSettings:
 
     channels: int = 128
     dilations: tuple[int, ...] = (1, 2, 4, 8, 4, 2, 1)
-    """Sees 44 letters to each side: about eight words."""
+    """The receptive field is 44 letters to each side: about eight words."""
     epochs: float = 6.0
     letters_per_batch: int = 4096
     learning_rate: float = 2e-3

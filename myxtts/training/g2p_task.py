@@ -289,7 +289,7 @@ class TaggerTask:
         """There are no pictures."""
 
     def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
-        """There is nothing to hear."""
+        """A tagger has no audio."""
         return []
 
 

@@ -1,6 +1,6 @@
 """The optimization of a run: the numbers of its level, AdamW on flat vectors in the graph, and the schedule of the learning rate.
 
-A value that the user gave always wins over the level's.
+A value that the user gave takes precedence over the level's.
 """
 
 from __future__ import annotations

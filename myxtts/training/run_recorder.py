@@ -31,7 +31,7 @@ RECENT_STEPS = 1000
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a recorder describes: the parts of a run that it reads."""
+    """The parts of a run that a recorder reads."""
 
     metric_names: Sequence[str]
     """Of the vector that every step returns; "loss", "skipped", "frames" and "loss_scale" must be among them."""

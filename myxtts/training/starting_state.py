@@ -326,7 +326,7 @@ def read_source(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
 
 
 def _describe(origin: Origin, transfer: Transfer) -> list[str]:
-    """Lines for the user: which weights are used, and which start fresh."""
+    """Lines for the user: which weights are used, and which are newly initialized."""
     parts = [
         f"Starting from {origin.name} ({origin.size}, {origin.mel.sample_rate} Hz, {origin.text_symbols}, "
         f"{', '.join(origin.languages)})"

@@ -248,7 +248,7 @@ class XTTSTrainer:
             samples=result.samples,
         )
 
-    # --- the promised step methods --------------------------------------------------------------------------------------
+    # --- step methods for other loops -----------------------------------------------------------------------------------
 
     def distributed_train_step(self, text, mel, text_lengths, mel_lengths) -> tf.Tensor:
         """Learn from one padded batch (one clip per row) on all replicas; returns `steps.METRICS`.

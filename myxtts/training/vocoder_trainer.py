@@ -50,7 +50,7 @@ class VocoderSummary:
     samples: list[Path]
     """Copies of clips."""
     rated: list[float]
-    """What `rate` says of each sampled clip."""
+    """The result of `rate` for each sampled clip."""
 
     def rows(self) -> dict[str, str]:
         """The table at the end of a run."""

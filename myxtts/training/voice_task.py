@@ -184,7 +184,7 @@ class VoiceTask:
             "prior": named["prior"] / named["frames"],
             "duration": named["duration"] / named["symbols"],
         }
-        # The loss of a voice: without the classifiers, of which one is to fail.
+        # The loss of a voice: without the classifiers, one of which is trained adversarially.
         return {"loss": total_loss([*terms.values(), 0.0]), **terms, "duration_scale": self.history.duration_scale}
 
     def validation_batches(self) -> Iterator[Batch]:
