@@ -56,7 +56,7 @@ $(VENV)/.ready-consumers: $(VENV)/.ready
 
 asked-for-python:  # never up to date, so that PYTHON always has an effect
 
-train: $(VENV)/.ready  ## train on the bundled corpus for about three minutes, and speak
+train: $(VENV)/.ready  ## adapt a bundled voice to the bundled corpus for about three minutes, and speak
 	$(BIN)/myxtts train --checkpoint-dir $(RUN) $(TRAIN_FLAGS)
 
 test: $(VENV)/.ready  ## the tests that every change must pass, and how many lines of the package they reach
