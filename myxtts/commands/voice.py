@@ -73,6 +73,12 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR",
         help="for a checkpoint of several speakers: move clones away from their mean by this factor (default: 1, not at all)",
     )
+    export.add_argument(
+        "--clone-decoder-emphasis",
+        type=float,
+        metavar="FACTOR",
+        help="the same for the decoder alone; --clone-emphasis is then for the text (default: the same factor)",
+    )
     convert = add_action(actions, "convert", "rewrite a voice of an earlier version (weights.npz) as ONNX")
     convert.add_argument("voice", metavar="VOICE", type=Path, help="voice folder with weights.npz")
     convert.add_argument("out", metavar="OUT", type=Path, help="folder to write; name VOICE again to replace it")
@@ -181,7 +187,7 @@ def _export(arguments: argparse.Namespace) -> int:
             raise VoiceError(
                 f"--default-speaker is for the export of a checkpoint, and {source} is a voice. Leave it out."
             )
-        for flag, value in (("--steps", arguments.steps), ("--clone-emphasis", arguments.clone_emphasis)):
+        for flag, value in (("--steps", arguments.steps), *_emphases(arguments)):
             if value is not None:
                 raise VoiceError(f"{flag} is for the export of a checkpoint, and {source} is a voice. Leave it out.")
         folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
@@ -201,9 +207,9 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
 
     if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:
         raise VoiceError(f"--steps must be from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
-    emphasis = arguments.clone_emphasis
-    if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
-        raise VoiceError(f"--clone-emphasis must be from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
+    for flag, emphasis in _emphases(arguments):
+        if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
+            raise VoiceError(f"{flag} must be from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
@@ -217,7 +223,15 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         vocoder=arguments.vocoder,
         given_speakers=_given_speakers(arguments.default_speaker),
         steps=arguments.steps,
-        clone_emphasis=emphasis,
+        clone_emphasis=arguments.clone_emphasis,
+        clone_decoder_emphasis=arguments.clone_decoder_emphasis,
+    )
+
+
+def _emphases(arguments: argparse.Namespace) -> tuple[tuple[str, float | None], ...]:
+    return (
+        ("--clone-emphasis", arguments.clone_emphasis),
+        ("--clone-decoder-emphasis", arguments.clone_decoder_emphasis),
     )
 
 

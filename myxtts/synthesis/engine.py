@@ -95,6 +95,8 @@ class Sampling(NamedTuple):
     """Predicted durations are multiplied by it."""
     steps: int
     temperature: float
+    decoder_speaker: np.ndarray | None = None
+    """Speaker vector of the decoder; None: that of the text."""
 
 
 class EncodedText(NamedTuple):
@@ -129,6 +131,8 @@ class Engine:
     def decode(self, features: np.ndarray, frames: np.ndarray, noise: np.ndarray, sampling: Sampling) -> np.ndarray:
         """Features, frames per symbol and noise (frames, n_mels) → log-mel (frames, n_mels)."""
         given = {FEATURES: features, FRAMES_PER_SYMBOL: frames, "noise": noise, **_inputs(sampling)}
+        if sampling.decoder_speaker is not None:
+            given[SPEAKER_INPUT] = sampling.decoder_speaker.astype(np.float32)
         mel = self._decoder.run((MEL,), given)[0]
         if mel.shape != noise.shape:
             raise VoiceError(f"The voice produces a mel of shape {mel.shape}; expected {noise.shape}. Export it again.")

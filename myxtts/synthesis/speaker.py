@@ -44,6 +44,8 @@ class Speaker:
     """Given when it was stored; empty: none."""
     created: int = 0
     """When it was stored, in seconds since 1970; 0: not known."""
+    decoder_vector: np.ndarray | None = None
+    """float32 (speaker_channels,): what the decoder gets; `vector` is then for the text alone. None: `vector`."""
 
     def save(self, path: str | Path) -> None:
         """Write the vector as JSON, whole or not at all."""
@@ -55,6 +57,8 @@ class Speaker:
             # Not rounded: the saved speaker sounds exactly like the cloned one.
             "vector": [float(value) for value in self.vector],
         }
+        if self.decoder_vector is not None:
+            content["decoder_vector"] = [float(value) for value in self.decoder_vector]
         try:
             write_atomically(path, json.dumps(content) + "\n", is_durable=False)
         except OSError as error:
@@ -76,15 +80,24 @@ class Speaker:
                 f"{path} has speaker format {content.get('format_version')!r:.20}; this version of MyXTTS reads "
                 f"{FORMAT_VERSION}."
             )
-        vector, voice = content.get("vector"), content.get("voice")
+        vector, voice = _vector_of(content.get("vector")), content.get("voice")
+        decoder_vector = _vector_of(content.get("decoder_vector"))
         name, created = content.get("name", ""), content.get("created", 0)
-        is_vector = isinstance(vector, list) and vector and all(map(_is_vector_value, vector))
         is_named = isinstance(name, str) and len(name) <= LONGEST_NAME and type(created) is int
-        if not is_vector or not is_named or not isinstance(voice, str):
+        fits = decoder_vector is None or (vector is not None and decoder_vector.shape == vector.shape)
+        is_decoder_damaged = "decoder_vector" in content and decoder_vector is None
+        if vector is None or not fits or is_decoder_damaged or not is_named or not isinstance(voice, str):
             raise VoiceError(
                 f"{path} is damaged. Expected a list of finite numbers and the name of a voice. Save the speaker again."
             )
-        return cls(np.asarray(vector, np.float32), voice, name, created)
+        return cls(vector, voice, name, created, decoder_vector)
+
+
+def _vector_of(values: Any) -> np.ndarray | None:
+    """A list of finite numbers as float32; None for anything else."""
+    if not isinstance(values, list) or not values or not all(map(_is_vector_value, values)):
+        return None
+    return np.asarray(values, np.float32)
 
 
 def _is_vector_value(value: Any) -> bool:

@@ -226,10 +226,12 @@ class Voice:
             self.engine.speaker_vectors(self._reference_pieces(each, number)).mean(axis=0)
             for number, each in enumerate(listed, start=1)
         ]
-        emphasized = emphasize(
-            np.mean(vectors, axis=0), self._speaker_vectors, self.description.defaults.clone_emphasis
-        )
-        return Speaker(emphasized, self.identity)
+        vector, defaults = np.mean(vectors, axis=0), self.description.defaults
+        emphasized = emphasize(vector, self._speaker_vectors, defaults.clone_emphasis)
+        of_decoder = None
+        if defaults.clone_decoder_emphasis is not None:
+            of_decoder = emphasize(vector, self._speaker_vectors, defaults.clone_decoder_emphasis)
+        return Speaker(emphasized, self.identity, decoder_vector=of_decoder)
 
     def _reference_pieces(self, reference: str | Path | Audio, number: int) -> np.ndarray:
         if isinstance(reference, Audio):
@@ -318,6 +320,7 @@ class Voice:
         language = text_language if style.language is None else check_language(style.language, self.languages)
         speaker = style.speaker or options.speaker or self.description.default_speakers.get(text_language)
         vector = self.speaker_vector(speaker)
+        of_decoder = speaker.decoder_vector if isinstance(speaker, Speaker) else None
         defaults = self.description.defaults
         return Sampling(
             speaker=vector,
@@ -325,6 +328,7 @@ class Voice:
             duration_scale=defaults.duration_scale / (options.speed * style.speed),
             steps=defaults.steps if options.steps is None else options.steps,
             temperature=defaults.temperature if options.temperature is None else options.temperature,
+            decoder_speaker=of_decoder,
         )
 
 

@@ -53,7 +53,7 @@ OLD_WEIGHTS_NAME = "weights.npz"
 LICENSE_NAME = "LICENSE"
 LEXICON_NAME = "lexicon.txt"
 SAMPLE_NAMES = ("sample-1.wav", "sample-2.wav")
-MOST_STEPS, MOST_EMPHASIS = 100, 4
+MOST_STEPS, MOST_EMPHASIS = 100, 8
 """Limits of `Defaults`."""
 VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
 SPEAKER_INPUT = "speaker"
@@ -98,6 +98,9 @@ class Defaults:
     clone_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] = 1.0
     """How far a cloned speaker is moved away from the mean of the named ones: 1 is not at all, 2 twice as far; what it gains
     and costs is in docs/voices.md."""
+    clone_decoder_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] | None = None
+    """The same for the decoder alone, `clone_emphasis` then being that of the text encoder: a text encoder that is led far away
+    mispronounces, while a decoder follows the speaker more. None: the same factor for both."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

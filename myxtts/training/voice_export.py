@@ -121,6 +121,7 @@ def export_voice(
     given_speakers: Mapping[str, str] | None = None,
     steps: int | None = None,
     clone_emphasis: float | None = None,
+    clone_decoder_emphasis: float | None = None,
 ) -> Path:
     """Write the voice of a checkpoint, with the EMA of its weights where there is one.
 
@@ -134,6 +135,7 @@ def export_voice(
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
         steps: of the decoder by default; None: 10, or what it was distilled to.
         clone_emphasis: see `Defaults`; None: 1.
+        clone_decoder_emphasis: see `Defaults`; None: `clone_emphasis`.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
     facts |= {name: text for name, text in (("licence", license_terms), ("attribution", attribution)) if text}
@@ -162,6 +164,7 @@ def export_voice(
             duration_scale=scale,
             steps=steps or trained.distill_steps or Defaults.steps,
             clone_emphasis=Defaults.clone_emphasis if clone_emphasis is None else clone_emphasis,
+            clone_decoder_emphasis=clone_decoder_emphasis,
         ),
         about={"training steps": checkpoint.step},
         vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),

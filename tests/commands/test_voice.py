@@ -261,7 +261,11 @@ def test_a_default_speaker_without_a_language_is_explained():
 
 @pytest.mark.parametrize(
     ("flag", "wrong", "message"),
-    [("--steps", "0", "from 1 to 100. Received: 0"), ("--clone-emphasis", "5", "from 0 to 4. Received: 5")],
+    [
+        ("--steps", "0", "from 1 to 100. Received: 0"),
+        ("--clone-emphasis", "9", "from 0 to 8. Received: 9"),
+        ("--clone-decoder-emphasis", "-1", "from 0 to 8"),
+    ],
 )
 def test_defaults_of_speech_belong_to_the_export_of_a_checkpoint_and_have_a_range(
     tmp_path, capsys, flag, wrong, message

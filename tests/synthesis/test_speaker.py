@@ -32,6 +32,14 @@ def test_a_speaker_that_is_no_vector_of_numbers_is_damaged(tmp_path, vector):
         Speaker.load(tmp_path / "s.json")
 
 
+@pytest.mark.parametrize("vector", [[1.0], [float("nan")] * 2, [], None, "12"])
+def test_a_decoder_vector_that_does_not_fit_is_damaged(tmp_path, vector):
+    content = {"format": "myxtts-speaker", "format_version": 1, "voice": "0123abcd", "vector": [1.0, 2.0]}
+    (tmp_path / "s.json").write_text(json.dumps(content | {"decoder_vector": vector}))
+    with pytest.raises(VoiceError, match="is damaged"):
+        Speaker.load(tmp_path / "s.json")
+
+
 @pytest.mark.parametrize("name", ["a" * 300 + ".json", "file/s.json", "nowhere/s.json"])
 def test_a_speaker_that_cannot_be_written_raises(tmp_path, name):
     (tmp_path / "file").touch()

@@ -239,6 +239,26 @@ def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_
     np.testing.assert_array_equal(emphasized.speaker_vector("ben"), cloning_voice.speaker_vector("ben"))
 
 
+def test_the_decoder_follows_a_clone_with_an_emphasis_of_its_own(cloning_voice, cloning_folder, tmp_path):
+    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
+    content = json.loads((folder / DESCRIPTION_NAME).read_text())
+    content["defaults"]["clone_decoder_emphasis"] = 3.0
+    (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
+    emphasized, recording = Voice.load(folder), write_recording(tmp_path / "a.wav")
+    center = np.mean([cloning_voice.speaker_vector(name) for name in cloning_voice.speakers], axis=0)
+    plain, clone = cloning_voice.clone(recording), emphasized.clone(recording)
+    np.testing.assert_array_equal(clone.vector, plain.vector)
+    np.testing.assert_allclose(clone.decoder_vector - center, 3 * (plain.vector - center), atol=1e-5)
+    usual, moved = (
+        each.synthesize("Hello", speaker=one, pause=0) for each, one in ((cloning_voice, plain), (emphasized, clone))
+    )
+    assert len(usual.samples) == len(moved.samples)  # durations come from the text
+    assert np.abs(usual.samples - moved.samples).max() > 1e-3
+    clone.save(tmp_path / "speaker.json")
+    again = emphasized.synthesize("Hello", speaker=Speaker.load(tmp_path / "speaker.json"), pause=0)
+    np.testing.assert_array_equal(again.samples, moved.samples)
+
+
 def test_a_speaker_is_saved_loaded_and_bound_to_its_voice(cloning_voice, voice, tmp_path):
     speaker = cloning_voice.clone(write_recording(tmp_path / "a.wav"))
     speaker.save(tmp_path / "speaker.json")
