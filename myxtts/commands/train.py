@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from myxtts.commands.config_flags import add_reset_flag, add_training_flags, add_vocoder_flags, config_of
 from myxtts.errors import ConfigError
-from myxtts.runtime.console import print_line
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -32,20 +31,20 @@ def run_train(arguments: argparse.Namespace) -> int:
             "training.evaluation_recognizer needs --enable-evaluation. Add it, or leave the recognizer out."
         )
     from myxtts.runtime.locks import RunLock
-    from myxtts.training.starting_config import check_network, make_run_folders, resolve_starting_config
+    from myxtts.training.starting_config import make_run_folders, resolve_starting_config
 
-    config = resolve_starting_config(config, arguments.reset_training, print_line)
-    check_network(config)
-    make_run_folders(config.training)
+    # What the configuration forbids is refused before TensorFlow is imported; the trainer resolves it again, and prints about it.
+    resolved = resolve_starting_config(config, arguments.reset_training)
+    make_run_folders(resolved.training)
     with contextlib.ExitStack() as stack:
         if "TF_CONFIG" not in os.environ:  # in a cluster only the chief locks the folder; the trainer does it there
-            stack.enter_context(RunLock(Path(config.training.checkpoint_dir)))
+            stack.enter_context(RunLock(Path(resolved.training.checkpoint_dir)))
         from myxtts.runtime.startup import start_tensorflow
 
         start_tensorflow()
         from myxtts.training.trainer import XTTSTrainer
 
-        evaluate = stack.enter_context(_evaluation(config)) if config.training.enable_evaluation else None
+        evaluate = stack.enter_context(_evaluation(resolved)) if resolved.training.enable_evaluation else None
         trainer = XTTSTrainer(config, evaluate=evaluate, reset_training=arguments.reset_training)
         summary = trainer.train()
         trainer.display.table("What was measured", summary.rows())

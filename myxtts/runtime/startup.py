@@ -4,13 +4,12 @@ Everything that changes the behavior of the whole process, in the order in which
 
     import myxtts              environment variables that TensorFlow, Keras and Matplotlib read (`set_environment_defaults`)
     start_tensorflow()         standard error is filtered while TensorFlow is imported
-    commands/speak.py          graph optimizer off for `myxtts say` and `clone`; `Voice.load` in Python leaves it on
     training/hardware.py       determinism of ops, threads, visible GPUs and their memory growth, graph optimizer off,
                                XLA allowed or not in the parts that always gain by it (`models.layers.allow_xla`)
-    training/trainer.py        seed of Python, NumPy and TensorFlow
+    training/voice_task.py     seed of Python, NumPy and TensorFlow, also in training/vocoder_steps.py
 
 Trainers with different settings can follow each other in one process (`myxtts benchmark`), because each compiles its functions
-in its own warm-up, after it has made its settings.
+in its own warm-up, after it has made its settings. Speaking needs no TensorFlow and changes nothing after the first line.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def read_origin(init_from: str) -> Origin:
 def resolve_starting_config(
     config: XTTSConfig, reset_training: bool = False, announce: Callable[[str], None] = ignore_line
 ) -> XTTSConfig:
-    """The configuration with the settings that the first weights decide.
+    """The configuration with the settings that the first weights decide, of a network that can be built (`check_network`).
 
     Settings at their default take the values that the weights were trained with. A setting that contradicts `init_from` is a
     `ConfigError`; one that contradicts the run in `checkpoint_dir` is left to `myxtts.training.starting_state`, which has the
@@ -137,7 +137,9 @@ def resolve_starting_config(
     if data.corpora:  # each corpus has its own, and one that names none has the one it was prepared in
         filled["data"]["language"] = language = data.language
     filled = _filled_in(filled, {"data": {"language": language}, "model": {"size": DEFAULT_SIZE}})
-    return parse_config(filled, source=f"the settings taken from {taken_from}")
+    resolved = parse_config(filled, source=f"the settings taken from {taken_from}")
+    check_network(resolved)
+    return resolved
 
 
 def _bundled_origin(data: DataConfig, run: Mapping[str, Any] | None) -> str:

@@ -22,7 +22,7 @@ from myxtts.training.failures import FailureContext, explained_failures
 from myxtts.training.hardware import Hardware, set_up_hardware
 from myxtts.training.loop import Loop, LoopResult, LoopSettings
 from myxtts.training.run_recorder import Recorded, RunRecorder, open_recorder
-from myxtts.training.starting_config import check_network, resolve_starting_config
+from myxtts.training.starting_config import resolve_starting_config
 from myxtts.training.starting_state import find_run, initialize_weights, start_from
 from myxtts.training.state import restore_checkpoint
 from myxtts.training.steps import METRICS
@@ -143,7 +143,6 @@ class XTTSTrainer:
     def _open_corpus(self, hardware: Hardware) -> tuple[XTTSConfig, TrainingCorpus]:
         """The configuration with the settings that the first weights and the machine decide, and its corpus."""
         config = resolve_starting_config(self.config, self._reset_training, self.display.line)
-        check_network(config)  # before anything is prepared
         with self.display.progress() as progress:
 
             def opened(batch_size: int | None = None) -> TrainingCorpus:

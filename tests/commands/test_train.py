@@ -69,7 +69,7 @@ def test_a_run_prints_the_promised_lines_and_restarts_with_reset_training(tmp_pa
     )
     words = ["--config", str(tmp_path / "small.yaml"), "--train-data", str(corpus), "--checkpoint-dir", str(run)]
     words += ["--enable-static-shapes", "--batch-size", "2", "--max-text-length", "40", "--max-mel-frames", "80"]
-    assert run_train(parsed(*words, "--max-steps", "2")) == 0
+    assert run_train(parsed(*words, "--max-steps", "2", "--language", "de")) == 0
     text = capsys.readouterr().out
     for line in (
         "=== Final Training Configuration ===",
@@ -81,7 +81,9 @@ def test_a_run_prints_the_promised_lines_and_restarts_with_reset_training(tmp_pa
         assert line in text
     assert [path.name for path in run.glob("step-*")] == ["step-00000002"]
     assert run_train(parsed(*words, "--max-steps", "1", "--reset-training")) == 0
-    assert "the earlier run was moved to" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "the earlier run was moved to" in text
+    assert text.count("Language: de, because") == 1  # although the configuration is resolved before and in the trainer
     assert [path.name for path in run.glob("step-*")] == ["step-00000001"]
     assert (run / "before-reset-1" / "step-00000002" / "state.json").is_file()
 
