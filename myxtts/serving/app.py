@@ -36,7 +36,7 @@ DESCRIPTION = (
     "Text-to-speech with the interfaces of OpenAI and Piper. Audio streams sentence by sentence; requests take turns. "
     "Answers with audio have the header `X-Synthetic-Speech: true`."
 )
-PAGE_POLICY = (
+DOCS_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 STYLE = """
@@ -109,7 +109,7 @@ def _add_status_routes(app: FastAPI, engine: SpeechEngine) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         """Every route and field, for people."""
-        return HTMLResponse(docs_page(app.openapi()), headers={"Content-Security-Policy": PAGE_POLICY})
+        return HTMLResponse(docs_page(app.openapi()), headers={"Content-Security-Policy": DOCS_POLICY})
 
     @app.get("/metrics", tags=["status"], response_class=PlainTextResponse)
     async def metrics() -> Response:

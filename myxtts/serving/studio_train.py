@@ -25,7 +25,7 @@ from myxtts.serving.runs import (
     start_training,
 )
 from myxtts.serving.studio_voices import StudioVoices
-from myxtts.serving.workspace import BUNDLED, Workspace
+from myxtts.serving.workspace import BUNDLED_CORPUS, Workspace
 
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; sandbox"
 """An evaluation page has everything inside; nothing in it is executed."""
@@ -55,7 +55,7 @@ class NewEvaluation(BaseModel):
     """A voice to measure."""
 
     voice: Annotated[str, Field(max_length=300)]
-    corpus: Annotated[str, Field(max_length=300)] = BUNDLED
+    corpus: Annotated[str, Field(max_length=300)] = BUNDLED_CORPUS
     sentences: Annotated[int, Field(ge=1, le=1000)] = 10
 
 

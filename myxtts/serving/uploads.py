@@ -36,7 +36,7 @@ FFMPEG_CONTAINERS = "aac,matroska,webm,mov,mp4,m4a"
 """None that names other files, as playlists do."""
 FFMPEG_CODECS = "aac,alac,mp3,mp3float,flac,vorbis,opus,libopus,pcm_s16le,pcm_s24le,pcm_f32le"
 EXIT_REFUSED = 2
-READABLE = "wav, flac, mp3 or ogg"
+READABLE_FORMATS = "wav, flac, mp3 or ogg"
 
 
 class DecodedAudio(NamedTuple):
@@ -69,7 +69,7 @@ async def decode_upload(upload: UploadFile, seconds: float) -> DecodedAudio:
         raise AudioError(printable(said.decode("utf-8", "replace").strip()[:300], keeps_lines=False), "not audio")
     header = wav_header(1, 0)
     if process.returncode or len(content) < len(header):
-        raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
+        raise AudioError(f"The recording cannot be decoded. Expected {READABLE_FORMATS}.", "not audio")
     samples = np.frombuffer(content, "<i2", offset=len(header)) * np.float32(1 / 32768)
     return DecodedAudio(samples, int.from_bytes(content[24:28], "little"))
 
@@ -87,12 +87,12 @@ def decode(recording: BinaryIO, seconds: float) -> DecodedAudio:
     try:
         with soundfile.SoundFile(recording) as sound:
             if sound.format not in LIBSNDFILE_CONTAINERS:
-                raise AudioError(f"The recording cannot be decoded. Expected {READABLE}.", "not audio")
+                raise AudioError(f"The recording cannot be decoded. Expected {READABLE_FORMATS}.", "not audio")
             audio = _read_sound(sound, seconds)
     except soundfile.LibsndfileError:
         if importlib.util.find_spec("av") is None:
             raise AudioError(
-                f"The recording cannot be decoded. Expected {READABLE}; for webm and m4a the server needs PyAV: "
+                f"The recording cannot be decoded. Expected {READABLE_FORMATS}; for webm and m4a the server needs PyAV: "
                 "`pip install '.[aac]'` in the project folder.",
                 "not audio",
             ) from None
@@ -185,7 +185,7 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return EXIT_REFUSED
     except (MemoryError, ValueError, OSError, RuntimeError) as error:
-        sys.stderr.write(f"The recording cannot be decoded ({type(error).__name__}). Expected {READABLE}.\n")
+        sys.stderr.write(f"The recording cannot be decoded ({type(error).__name__}). Expected {READABLE_FORMATS}.\n")
         return EXIT_REFUSED
     return 0
 

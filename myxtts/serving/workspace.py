@@ -17,7 +17,7 @@ from myxtts.serving import recorder
 from myxtts.serving.recorder import Prompt, RecordedCorpus
 from myxtts.serving.runs import find_runs
 
-BUNDLED = "bundled"
+BUNDLED_CORPUS = "bundled"
 
 
 class Take(NamedTuple):
@@ -66,7 +66,7 @@ class Workspace:
     def training_corpora(self) -> dict[str, Path | None]:
         """Everything that can be trained on: name → folder, None for the bundled corpus."""
         found = {path.parent.name: path.parent for path in sorted(self.corpora_folder.glob("*/metadata.csv"))}
-        return {BUNDLED: None, **found, **{str(path): path for path in self._other_corpora}}
+        return {BUNDLED_CORPUS: None, **found, **{str(path): path for path in self._other_corpora}}
 
     def training_corpus(self, name: str) -> Path | None:
         """The folder of a corpus that `training_corpora` lists."""
