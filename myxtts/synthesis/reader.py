@@ -222,7 +222,7 @@ class Reader:
             yield open_sentence
 
     def _sentences_of(self, part: SpokenText, language: str, starts_early: bool) -> Iterator[tuple[_Sentence, bool]]:
-        """The sentences of a part and whether each is the last; one when it is asked for, so that a book begins at once."""
+        """The sentences of a part and whether each is the last; one when it is asked for, so that a long text begins at once."""
         language = part.style.language or language
         if part.is_phonemes:
             encoded = self.tokenizer.number(self._symbols_of(part.text))
