@@ -129,7 +129,7 @@ class RecordedCorpus:
         """Take a recording out again."""
         with self._lock:
             if prompt_id not in self._lines:
-                raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}.")
+                raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}. Load the page again.")
             self._write({name: line for name, line in self._lines.items() if name != prompt_id})
             (self.folder / "wavs" / f"{prompt_id}.wav").unlink(missing_ok=True)
 
@@ -140,7 +140,7 @@ class RecordedCorpus:
     def recording(self, prompt_id: str) -> Path:
         """The file of a kept take."""
         if prompt_id not in self._lines:
-            raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}.")
+            raise CorpusError(f"{self.folder.name} has no recording {prompt_id!r:.40}. Load the page again.")
         return self.folder / "wavs" / f"{prompt_id}.wav"
 
     def kept(self) -> list[MetadataLine]:

@@ -85,7 +85,7 @@ def resume_training(folder: Path) -> None:
     if launched is None:
         raise TrainingError(f"{folder.name} was not started in the studio. Resume it with the command that started it.")
     if process_of(folder, launched) is not None:
-        raise TrainingError(f"{folder.name} is running.")
+        raise TrainingError(f"{folder.name} is running already. Pause or stop it first.")
     words = list(launched.arguments)
     if launched.minutes is not None:
         left = launched.minutes - trained_minutes(folder)

@@ -54,7 +54,7 @@ class Workspace:
         with self._lock:
             if name not in self._open:
                 if not (self.corpora_folder / name / recorder.SETTINGS_NAME).is_file():
-                    raise CorpusError(f"There is no recorded corpus {name!r:.60}.")
+                    raise CorpusError(f"There is no recorded corpus {name!r:.60}. Load the page again.")
                 self._open[name] = recorder.open_corpus(self.corpora_folder / name)
             return self._open[name]
 
@@ -94,12 +94,12 @@ class Workspace:
         """The folder of a run that was found in the workspace."""
         found = find_runs(self.folder)
         if name not in found:
-            raise TrainingError(f"There is no run {name!r:.60} in the workspace.")
+            raise TrainingError(f"There is no run {name!r:.60} in the workspace. Load the page again.")
         return found[name]
 
     def evaluation(self, name: str) -> Path:
         """The folder of an evaluation."""
         recorder.check_folder_name("evaluation", name)
         if not (self.evaluations_folder / name).is_dir():
-            raise EvaluationError(f"There is no evaluation {name!r:.60}.")
+            raise EvaluationError(f"There is no evaluation {name!r:.60}. Load the page again.")
         return self.evaluations_folder / name

@@ -182,7 +182,7 @@ class VoiceDescription:
             and 0 < spec.log_floor < 1
         )
         if not is_possible:
-            raise VoiceError(f"voice.json has invalid mel settings: {self.mel!r:.200}. Export the voice again.")
+            raise VoiceError(f"voice.json has invalid mel settings: {self.mel!r:.200}.")
         return spec
 
     def tokenizer(self) -> Tokenizer:
@@ -297,7 +297,12 @@ def parse_description(folder: Path) -> VoiceDescription:
         front_end = FrontEnd.from_dict(description.front_end).to_dict()
         front_end["lexicon"] |= lexicon.entries
         description = replace(description, front_end=front_end)
-    check_description(description)
+    try:
+        check_description(description)
+    except VoiceError as error:
+        raise VoiceError(
+            f"{path} is not valid: {str(error).rstrip('.')}. Copy the whole folder again, or export it again."
+        ) from None
     return description
 
 
