@@ -11,7 +11,7 @@ from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.issues import Finding, Issue
 from myxtts.diagnostics.observe.pipeline import PipelineFacts, training_pipelines
 from myxtts.diagnostics.observe.recording import LineSample, Recording, prompt_samples
-from myxtts.diagnostics.observe.source_lines import SourceLocation, source_text
+from myxtts.diagnostics.observe.source_lines import SourceLocation, is_user_code, source_text
 from myxtts.diagnostics.observe.split_steps import StepTable, is_inside, watched_calls
 from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 
@@ -251,6 +251,6 @@ class Facts:
 
 def _other_lines(locations: tuple[SourceLocation, ...], named: SourceLocation) -> tuple[SourceLocation, ...]:
     """Each line once, without the named one: a call and a definition on one line are different locations."""
-    lines = {(one.file, one.line): one for one in reversed(locations) if one.line > 0}
+    lines = {(one.file, one.line): one for one in reversed(locations) if one.line > 0 and is_user_code(one.file)}
     lines.pop((named.file, named.line), None)
     return tuple(one for one in dict.fromkeys(locations) if lines.get((one.file, one.line)) is one)

@@ -14,7 +14,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
 from myxtts.diagnostics.observe.render import report_to_text
-from myxtts.diagnostics.observe.rules_compilation import find_compilation_problems
+from myxtts.diagnostics.observe.rules_compilation import describe_own_trainings, find_compilation_problems
 from myxtts.diagnostics.observe.rules_growth import find_growing_graphs, find_growing_memory
 from myxtts.diagnostics.observe.rules_host import (
     find_eager_steps,
@@ -370,6 +370,7 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
                     f"'{code.name}' was traced {len(cause.moments) + 1} times ({cause.kind}), then reused: a closed set, as "
                     f"with buckets or a last, smaller batch ({duration(cause.seconds)})."
                 )
+    notes += describe_own_trainings(facts)
     for pipeline in facts.pipelines:
         if pipeline.stages and not pipeline.has_model and any(stage.is_users for stage in pipeline.stages):
             notes.append(

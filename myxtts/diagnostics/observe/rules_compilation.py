@@ -23,6 +23,8 @@ _SMALLEST_FRACTION = 0.02
 """Of the time, that tracing a function of the user again must cost: twice the gain below which a finding is a note."""
 _FEWEST_SIGNATURES = 5
 """TensorFlow itself warns at the fifth retrace of five calls."""
+_STEPS_OF_A_TRAINING = 100
+"""A new Keras model that is used for so many is a training of its own (a fold, an experiment): it needs its traces. Chosen."""
 _WARM_STEPS = 3
 """Steps in which layers and optimizers may still be built."""
 
@@ -108,10 +110,22 @@ def _location(code: TracedCode) -> SourceLocation:
     return code.definition if code.is_user else code.creation
 
 
+def describe_own_trainings(facts: Facts) -> Iterator[str]:
+    """Models that are built one after the other, and each train long enough: no finding, and still some of the time."""
+    for code in facts.codes:
+        if not code.is_user and code.repeated_seconds >= 0.01 * facts.total_seconds and not _is_made_again(facts, code):
+            seconds, fraction = code.repeated_seconds, facts.fraction_of_training(code.repeated_seconds)
+            yield (
+                f"'{code.name}' of Keras was traced for {code.traced_functions} functions, as for a new model in every fold: "
+                f"{duration(seconds)}, {percent(fraction)} of the training."
+            )
+
+
 def _is_made_again(facts: Facts, code: TracedCode) -> bool:
     smallest, seconds = _SMALLEST_FRACTION, code.repeated_seconds
     if not code.is_user and code.repeated_moments:
-        smallest, seconds = 0.1, seconds + _building_seconds(facts)
+        is_training = code.calls >= _STEPS_OF_A_TRAINING * code.traces
+        smallest, seconds = 0.3 if is_training else 0.1, seconds + _building_seconds(facts)
     return seconds > smallest * facts.total_seconds and facts.is_ongoing(
         code.repeated_moments, code.calls, code.repeated_seconds
     )

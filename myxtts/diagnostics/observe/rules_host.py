@@ -138,7 +138,7 @@ def find_stalls(facts: Facts) -> Iterator[Finding]:
         return
     long = ordinary[list(stalls.steps)]
     is_clear = stalls.fraction >= (0.4 if facts.is_busy else 0.2) and not facts.is_fed_by_keras
-    if steps.is_epoch_start[long].mean() > 0.5 and not is_clear:  # what Keras needs to start on arrays is its own
+    if steps.is_epoch_start[long].mean() >= 0.5 and not is_clear:  # what Keras needs to start on arrays is its own
         return
     part, fraction = _what_grows(facts, long)
     location, cause, also = _where(facts, long, part)

@@ -116,20 +116,17 @@ def counter_at(location: SourceLocation) -> str:
     except SyntaxError:
         return ""
     around = [node for node in ast.walk(tree) if _contains(node, location.line)]
-    loops = [node for node in around if isinstance(node, ast.For)]
+    loops = [node for node in around if isinstance(node, (ast.For, ast.While))]
     functions = [node for node in around if isinstance(node, ast.FunctionDef)]
     begin = max((function.lineno for function in functions), default=0)
-    for loop in sorted(loops, key=lambda node: -node.lineno):
-        called = {
-            node.func.id
-            for node in ast.walk(loop.iter)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else loop.target
-        if loop.lineno >= begin and isinstance(target, ast.Name):
-            is_number = "enumerate" in called if isinstance(loop.target, ast.Tuple) else "range" in called
-            if is_number and target.id != "_":
-                return target.id
+    loop = max(loops, key=lambda node: node.lineno, default=None)
+    if isinstance(loop, ast.For) and loop.lineno >= begin:
+        calls = [node.func for node in ast.walk(loop.iter) if isinstance(node, ast.Call)]
+        called = {function.id for function in calls if isinstance(function, ast.Name)}
+        is_pair = isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2
+        target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and is_pair else loop.target
+        if isinstance(target, ast.Name) and ("enumerate" if is_pair else "range") in called and target.id != "_":
+            return target.id
     innermost = max(functions, key=lambda node: node.lineno, default=None)
     if innermost is not None and innermost.name.startswith("on_"):
         names = [argument.arg for argument in innermost.args.args]
@@ -138,7 +135,9 @@ def counter_at(location: SourceLocation) -> str:
 
 
 def _contains(node: ast.AST, line: int) -> bool:
-    return isinstance(node, (ast.For, ast.FunctionDef)) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    return isinstance(node, (ast.For, ast.While, ast.FunctionDef)) and node.lineno <= line <= (
+        node.end_lineno or node.lineno
+    )
 
 
 def callers_of(frame: FrameType | None) -> list[SourceLocation]:

@@ -87,6 +87,12 @@ def test_fix_has_the_users_own_names():
             "batch % 100",
         ),
         ("for turn in range(9):\n    def work():\n        log()\n    work()\n", 3, "step % 100"),  # not in scope there
+        (
+            "for epoch in range(9):\n    for batch in data:\n        log()\n",
+            3,
+            "step % 100",
+        ),  # one epoch has many steps
+        ("for epoch in range(9):\n    while more():\n        log()\n", 3, "step % 100"),
         ("for _ in range(9):\n    log()\n", 2, "step % 100"),
         ("for x in (\n", 1, "step % 100"),
     ],

@@ -2,11 +2,16 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from myxtts.diagnostics.observe.api import observe
+from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
-from tests.diagnostics.observe.trainings import Trainable, finding, issues_in, line_of
+from myxtts.diagnostics.observe.rules_compilation import describe_own_trainings, find_compilation_problems
+from myxtts.diagnostics.observe.split_steps import cut_steps
+from myxtts.diagnostics.observe.traced_code import TracedCode
+from tests.diagnostics.observe.trainings import STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
 
 def test_changing_shape_is_named_with_the_argument_and_the_step():
@@ -174,3 +179,18 @@ def test_two_models_that_are_trained_and_validated_are_no_loop():
         second.compile("sgd", "mse")
         second.fit(*data, batch_size=8, epochs=4, verbose=0, validation_data=data)
     assert "function-in-loop" not in issues_in(observation.report)
+
+
+@pytest.mark.parametrize(
+    ("steps_each", "fraction", "is_found"), [(200, 0.15, False), (20, 0.15, True), (200, 0.4, True)]
+)
+def test_model_of_every_fold_that_trains_long_enough_is_a_note(steps_each, fraction, is_found):
+    recording = recorded_loop([0.0001] * 100, first=0.01)
+    facts = Facts(recording, cut_steps(recording))
+    folds = [float(moment) for moment in np.linspace(0.2, 1.0, 4)]
+    seconds = fraction * facts.total_seconds
+    code = TracedCode("multi_step_on_iterator", STEP, STEP, is_user=False, is_jit=False, traced_functions=5,
+                      calls=5 * steps_each, traces=5, repeated_moments=folds, repeated_seconds=seconds)  # fmt: skip
+    facts.codes = [code]
+    assert [one.issue for one in find_compilation_problems(facts)] == [Issue.FUNCTION_IN_LOOP] * is_found
+    assert len(list(describe_own_trainings(facts))) == (not is_found)
