@@ -41,7 +41,7 @@ RARE_SOUNDS = 10
 """A sound that occurs less often is learned badly. Chosen; not measured."""
 MISFIT_FRACTION = 1 / 3
 """Of the median margin of a corpus, below which a text does not fit (`text_fit`). Of 20 texts that were exchanged on purpose it
-found 18 among 120 clips of the voice's own speaker and 18 among 80 of another one, with 0 and 1 wrong alarms."""
+found 18 among 120 clips of the voice's own speaker and 18 among 80 of another one, with 0 and 1 false alarms."""
 SHOWN_CLIPS = 10
 NEXT_SENTENCES = 10
 TEXTS_AT_ONCE = 16
