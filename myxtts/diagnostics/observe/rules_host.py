@@ -222,7 +222,9 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
         return
     host, whole = facts.typical(steps.host), facts.typical_step
     fraction = host / max(whole, 1e-9)
-    is_own_loop = steps.kind == "function" and fraction > 0.2
+    # On a busy machine a step of a millisecond can wait longest for the threads of its operations, in the faster steps as well.
+    of_all = float(steps.host[steady].sum() / max(steps.seconds[steady].sum(), 1e-9)) if facts.is_busy else fraction
+    is_own_loop = steps.kind == "function" and max(fraction, of_all) > 0.2
     least = LEAST_HOST_SECONDS_OF_A_LOOP if is_own_loop else LEAST_HOST_SECONDS
     if fraction < HOST_FRACTION or host < least or facts.generator_fraction > 0.5:  # that is waiting for input
         return

@@ -16,6 +16,7 @@ from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
 from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, Recording
 from myxtts.diagnostics.observe.report import build_report
+from myxtts.diagnostics.observe.rules_host import find_idle_device
 from myxtts.diagnostics.observe.split_steps import cut_steps
 from tests.diagnostics.observe.trainings import STALL, STEP, Trainable, finding, issues_in, line_of, recorded_loop
 
@@ -219,3 +220,11 @@ def test_fix_of_waiting_fits_the_pipeline(is_prefetching):
     assert rules_input._faster_input(facts) == fixes.ARRAYS_TO_DATASET
     facts.recording.py_dataset = PyDatasetRecord("Clips", STEP, 1)
     assert rules_input._faster_input(facts).startswith("Clips(workers=")
+
+
+@pytest.mark.parametrize(("slowed", "is_found"), [(0.012, True), (0.00125, False)])
+def test_short_python_counts_on_a_machine_whose_threads_start_late(slowed, is_found):
+    """1.25 ms of Python in each step; the device, alone a millisecond, waits 8 ms for a core."""
+    recording = recorded_loop([0.00125, *[slowed, 0.00125] * 60], device=0.008, others=0.94)
+    facts = Facts(recording, cut_steps(recording))
+    assert len(list(find_idle_device(facts))) == is_found
