@@ -116,7 +116,7 @@ def speaker_model(spec: ModelSpec, weights: Mapping[str, np.ndarray], speaker_ve
 
 
 def _text_encoder(graph: Graph, spec: ModelSpec, condition: str) -> str:
-    """`models.text_encoder.TextEncoder` on blank-expanded symbols: (2 · symbols + 1, text_channels)."""
+    """`models.encoder_decoder.TextEncoder` on blank-expanded symbols: (2 · symbols + 1, text_channels)."""
     layer, heads = "text_encoder", spec.text_heads
     values = graph.node("Gather", graph.weight(f"{layer}/embedding/embeddings"), _expand_with_blanks(graph))
     values = graph.node("Add", values, condition)
@@ -238,7 +238,7 @@ def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, conditio
 
 
 def _velocity(graph: Graph, spec: ModelSpec, projected: str, noisy: str, time: str, condition: str) -> str:
-    """`models.decoder.FlowDecoder` at one flow time (a scalar): (frames, n_mels)."""
+    """`models.encoder_decoder.FlowDecoder` at one flow time (a scalar): (frames, n_mels)."""
     layer = "decoder"
     half = TIME_CHANNELS // 2
     frequencies = 1000.0 ** (np.arange(half, dtype=np.float32) / half)

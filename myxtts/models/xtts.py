@@ -22,11 +22,10 @@ from myxtts.models.aligner import (
     path_matrix,
     path_of_durations,
 )
-from myxtts.models.decoder import FlowDecoder
+from myxtts.models.encoder_decoder import DurationPredictor, FlowDecoder, TextEncoder
 from myxtts.models.layout import NoRandomness, RowLayout, expand_with_blanks
 from myxtts.models.speakers import SpeakerEncoder, low_passed
 from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
-from myxtts.models.text_encoder import DurationPredictor, TextEncoder
 
 HEADS_PREFIX = "heads_"
 """Names of weights that only training uses begin with it: they are in checkpoints, not in voices."""

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from myxtts.models import decoder, layers, speakers, text_encoder
+from myxtts.models import encoder_decoder, layers, speakers
 from myxtts.models.layers import MATMUL, NATIVE, convolution_path, convolve_by_matmul
 from myxtts.models.layout import NoRandomness, RowLayout
 from myxtts.models.spec import TIME_CHANNELS
@@ -33,10 +33,10 @@ LAYERS = {
     "convolution": (lambda: layers.MaskedConv1D(6, dilation=2), lambda: {"keep": tf.ones((1, 16, 1))}),
     "convolution of masked values": (lambda: layers.MaskedConv1D(6), dict),
     "attention": (lambda: layers.ClipAttention(2), attention_arguments),
-    "text block": (lambda: text_encoder.TextBlock(2, 0.1), lambda: attention_arguments() | clip_arguments()),
-    "durations": (lambda: text_encoder.DurationPredictor(8, 0.1), clip_arguments),
+    "text block": (lambda: encoder_decoder.TextBlock(2, 0.1), lambda: attention_arguments() | clip_arguments()),
+    "durations": (lambda: encoder_decoder.DurationPredictor(8, 0.1), clip_arguments),
     "speaker": (lambda: speakers.SpeakerEncoder(8), dict),
-    "flow block": (lambda: decoder.FlowBlock(2, 0.1), flow_arguments),
+    "flow block": (lambda: encoder_decoder.FlowBlock(2, 0.1), flow_arguments),
 }
 SHAPE = (1, 16, 8)
 
