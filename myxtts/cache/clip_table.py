@@ -78,7 +78,9 @@ class ClipTable:
     def front_end(self) -> FrontEnd:
         """Lexicon and phonemizer that read the texts; known where the corpus was read, not where only its cache was opened."""
         if self._front_end is None:
-            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no front end.")
+            raise CacheError(
+                f"The cache in {self.folder} was opened without `prepare_cache`, so it has no front end. Use `prepare_cache`."
+            )
         return self._front_end
 
     @property
@@ -165,7 +167,9 @@ class Cache(PreparedTable):
     def report(self) -> PrepareReport:
         """What `prepare_cache` found and did; only the cache that it returns has a report."""
         if self._report is None:
-            raise CacheError(f"The cache in {self.folder} was opened without `prepare_cache`, so it has no report.")
+            raise CacheError(
+                f"The cache in {self.folder} was opened without `prepare_cache`, so it has no report. Use `prepare_cache`."
+            )
         return self._report
 
     @property

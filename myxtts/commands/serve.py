@@ -135,7 +135,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
             settings.speakers_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"--speakers must be a folder. {settings.speakers_folder} cannot be one: {cause_of(error)}."
+                f"--speakers must be a folder. {settings.speakers_folder} cannot be one: {cause_of(error)}. Name another."
             ) from None
     voices, problems = open_voices(arguments.voice, settings.speakers_folder, arguments.threads)
     for problem in problems:
@@ -241,7 +241,9 @@ def _read_keys(path: Path | None) -> tuple[str, ...]:
             lines += path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise ConfigError(f"The keys in {path} cannot be read: {reason}.") from None
+            raise ConfigError(
+                f"The keys in {path} cannot be read: {reason}. Expected a text file with one key per line."
+            ) from None
     keys = tuple(line.strip() for line in lines if line.strip())
     if path is not None and not keys:
         raise ConfigError(f"{path} has no key. Expected one key per line.")
@@ -303,7 +305,9 @@ def run_studio(arguments: argparse.Namespace) -> int:
         except FolderIsLocked as locked:
             raise ConfigError(f"Another studio uses {workspace.folder}: {locked}. Open its page, or stop it.") from None
         except OSError as error:
-            raise ConfigError(f"The workspace {workspace.folder} cannot be written: {cause_of(error)}.") from None
+            raise ConfigError(
+                f"The workspace {workspace.folder} cannot be written: {cause_of(error)}. Name another folder."
+            ) from None
         voices, problems = open_voices(folders, settings.speakers_folder, arguments.threads)
         for problem in problems:
             sys.stderr.write(f"{printable(problem, keeps_lines=False)}\n")

@@ -166,7 +166,7 @@ def _read_words(path: str | None) -> list[str]:
     except OSError as error:
         raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}).") from None
+        raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
     if not any(map(str.strip, words)):
         raise VoiceError(f"{path} has no words. Expected one per line.")
     return words

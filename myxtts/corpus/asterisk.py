@@ -134,21 +134,21 @@ def read_deb(path: Path) -> Iterator[tuple[str, bytes]]:
     except FileNotFoundError:
         raise CorpusError(f"{path} does not exist. Expected: a Debian package (.deb).") from None
     except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError, OSError) as error:
-        raise CorpusError(f"{path} cannot be read as a Debian package: {error}") from None
+        raise CorpusError(f"{path} cannot be read as a Debian package: {error}. Download it again.") from None
 
 
 def _data_member(path: Path) -> bytes:
     """The `data.tar` of an ar archive, decompressed as a whole: `tarfile` would read a damaged part as the end."""
     with open(path, "rb") as file:
         if file.read(8) != AR_MAGIC:
-            raise CorpusError(f"{path} is not a Debian package: it is not an ar archive.")
+            raise CorpusError(f"{path} is not a Debian package: it is not an ar archive. Expected a .deb file.")
         while len(header := file.read(60)) == 60:
             name, size = header[:16].decode("ascii", "replace").strip().rstrip("/"), int(header[48:58])
             if name.startswith("data.tar"):
                 content = file.read(size)
                 return _decompress(path, name, content)
             file.seek(size + size % 2, 1)
-    raise CorpusError(f"{path} is not a Debian package: it has no data.tar.")
+    raise CorpusError(f"{path} is not a Debian package: it has no data.tar. Expected a .deb file.")
 
 
 def _decompress(path: Path, name: str, content: bytes) -> bytes:
@@ -311,7 +311,9 @@ def decode_g722(recording: bytes, name: str = "recording") -> np.ndarray:
         with av.open(io.BytesIO(recording), mode="r", format="g722") as container:
             pieces = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
     except FFmpegError as error:
-        raise CorpusError(f"The recording {name} cannot be decoded as G.722: {error}.") from None
+        raise CorpusError(
+            f"The recording {name} cannot be decoded as G.722: {error}. Download the package again."
+        ) from None
     return np.concatenate(pieces).astype(np.float32) / 32768
 
 

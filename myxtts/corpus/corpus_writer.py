@@ -69,7 +69,9 @@ def choose_held_out(lines: Sequence[MetadataLine], count: int) -> set[str]:
         and spoken.count(text) == 1
     ]
     if len(candidates) < count:
-        raise CorpusError(f"{count} sentences cannot be held out: only {len(candidates)} are long enough and unique.")
+        raise CorpusError(
+            f"{count} sentences cannot be held out: only {len(candidates)} are long enough and unique. Hold out fewer."
+        )
     candidates.sort(key=lambda line: (line.seconds, line.id))
     step = len(candidates) / count
     return {candidates[int((number + 0.5) * step)].id for number in range(count)}

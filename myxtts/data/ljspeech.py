@@ -83,7 +83,9 @@ class LJSpeechDataset:
             kind = "fixed"
         clips, table = self.clips(), self.clip_table
         if not len(clips):
-            raise CorpusError(f"No clip of the subset {self.subset!r} in {table.folder} is within the limits.")
+            raise CorpusError(
+                f"No clip of the subset {self.subset!r} in {table.folder} is within the limits. Raise data.max_mel_frames."
+            )
         return build_plan(
             kind,
             table.frame_counts,

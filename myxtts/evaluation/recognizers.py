@@ -223,9 +223,13 @@ class CommandRecognizer:
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=True)
         except OSError as error:
-            raise EvaluationError(f"The recognizer command cannot be started: {words[0]}: {error.strerror}.") from None
+            raise EvaluationError(
+                f"The recognizer command cannot be started: {words[0]}: {error.strerror}. Check the command."
+            ) from None
         except subprocess.TimeoutExpired:
-            raise EvaluationError(f"The recognizer command timed out after {seconds} s ({len(paths)} clips).") from None
+            raise EvaluationError(
+                f"The recognizer command timed out after {seconds} s ({len(paths)} clips). Use fewer sentences: --limit N."
+            ) from None
         except subprocess.CalledProcessError as error:
             raise EvaluationError(
                 f"The recognizer command failed with exit code {error.returncode}: {error.stderr.strip()[-500:]}"

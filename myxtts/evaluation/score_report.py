@@ -188,7 +188,7 @@ def write_report(path: str | Path, text: str) -> None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        raise EvaluationError(f"The report cannot be written: {path}: {cause_of(error)}.") from None
+        raise EvaluationError(f"The report cannot be written: {path}: {cause_of(error)}. Name another file.") from None
 
 
 def _clip_json(clip: JudgedClip | None, sample_rate: int) -> dict[str, Any] | None:

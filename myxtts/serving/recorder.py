@@ -204,7 +204,7 @@ def open_corpus(folder: Path) -> RecordedCorpus:
         language, speaker = str(settings["language"]), str(settings["speaker"])
     except (OSError, ValueError, KeyError, TypeError):
         raise CorpusError(
-            f"{folder.name} is not a corpus of the recorder: its {SETTINGS_NAME} cannot be read."
+            f"{folder.name} is not a corpus of the recorder: its {SETTINGS_NAME} cannot be read. Create a new corpus."
         ) from None
     lines = {}
     if (folder / METADATA_NAME).is_file() and _has_lines(folder / METADATA_NAME):

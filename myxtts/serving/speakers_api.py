@@ -90,7 +90,11 @@ def _cloning_voice(engine: SpeechEngine, name: str | None) -> Voice:
         return pool.loaded[name]
     voices = [voice for voice in pool.loaded.values() if voice.can_clone]
     if not voices:
-        raise ApiError(400, "No voice of this server can clone: they have one speaker each.", code="cloning_off")
+        raise ApiError(
+            400,
+            "No voice of this server can clone. Start it with a voice of several speakers, such as --voice base.",
+            code="cloning_off",
+        )
     return voices[0]
 
 

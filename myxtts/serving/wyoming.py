@@ -271,7 +271,7 @@ def _text_of(event: Event) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise TextError("The text has half of a surrogate pair, which is not a character.") from None
+        raise TextError("The text has half of a surrogate pair, which is not a character. Remove it.") from None
     return text
 
 

@@ -111,7 +111,7 @@ def _rows(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _item(row: dict[str, Any], default_name: str) -> BatchItem:
     text = row.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise TextError(f"it has no text. Its columns: {', '.join(map(str, row))!s:.100}.")
+        raise TextError(f"expected a text in the column text. Columns: {', '.join(map(str, row))!s:.100}.")
     given = next((str(row[column]) for column in ID_COLUMNS if row.get(column)), default_name)
     name = _UNSAFE.sub("_", Path(given).name).lstrip(".")[:200] or default_name
     options = {column: row[column] for column in OPTION_COLUMNS if row.get(column) not in (None, "")}
@@ -120,7 +120,7 @@ def _item(row: dict[str, Any], default_name: str) -> BatchItem:
             try:
                 options[column] = convert(options[column])
             except (TypeError, ValueError):
-                raise TextError(f"{column} is not a number: {options[column]!r:.40}.") from None
+                raise TextError(f"{column} is not a number: {options[column]!r:.40}. Expected a number.") from None
     return BatchItem(name, text, options)
 
 

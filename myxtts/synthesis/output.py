@@ -73,7 +73,9 @@ def play(path: str | Path, player: str) -> None:
             check=False,
         )
     except OSError as error:
-        raise AudioError(f"The player {player} cannot be started: {error.strerror}.", "missing") from None
+        raise AudioError(
+            f"The player {player} cannot be started: {error.strerror}. Write a file instead: -o FILE.", "missing"
+        ) from None
     if done.returncode:
         said = printable(" ".join(done.stderr.decode("utf-8", "replace").split()), keeps_lines=False)
         raise AudioError(

@@ -131,7 +131,9 @@ def read_score_card(folder: Path) -> ScoreCard | None:
         raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
     except ValidationError as error:
         reason = printable(str(error.errors(include_url=False)[0]["msg"]), keeps_lines=False)
-        raise VoiceError(f"{path} is not a score card of this version of MyXTTS: {reason:.200}.") from None
+        raise VoiceError(
+            f"{path} is not a score card of this version of MyXTTS: {reason:.200}. Measure again."
+        ) from None
     if card.weights != weights_checksum(folder):
         raise VoiceError(f"{path} belongs to other weights. Measure again: `myxtts evaluate {folder} --score-card`.")
     return card

@@ -133,7 +133,9 @@ def sample_pieces(
     peak = float(np.abs(samples).max())
     if peak < SILENT_PEAK:
         where = f" in its first {READ_SECONDS:g} s" if len(samples) >= round(READ_SECONDS * sample_rate) else ""
-        raise AudioError(f"{name} is silent{where}: its loudest sample is {peak:.1g} of full scale.", "silent")
+        raise AudioError(
+            f"{name} is silent{where}: its loudest sample is {peak:.1g} of full scale. Use another recording.", "silent"
+        )
     samples = resample(samples, sample_rate, mel.sample_rate)
     if description.trim_silence_db is not None:
         samples = trim_silence(samples, mel.sample_rate, description.trim_silence_db)

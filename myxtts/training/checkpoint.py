@@ -133,7 +133,9 @@ def read_state(folder: Path) -> dict[str, Any]:
     version = state.get("format_version") if isinstance(state, dict) else None
     if version not in ARRAYS_NAMES:
         known = " and ".join(map(str, ARRAYS_NAMES))
-        raise CheckpointError(f"{folder} has checkpoint format {version}; this version of MyXTTS reads {known}.")
+        raise CheckpointError(
+            f"{folder} has checkpoint format {version}; this version of MyXTTS reads {known}. Use another checkpoint."
+        )
     return state
 
 

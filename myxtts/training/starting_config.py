@@ -174,7 +174,9 @@ def _settings_of_run(state: Mapping[str, Any], folder: str) -> dict[str, dict[st
         if settings["data"].get("text_symbols") in ("auto", "phonemes"):
             settings["data"]["text_symbols"] = text_symbols_of(state["corpus"]["front_end"])
     except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder} holds a run whose state cannot be read: {error}.") from None
+        raise CheckpointError(
+            f"{folder} holds a run whose state cannot be read: {error}. Use another --checkpoint-dir, or --reset-training."
+        ) from None
     return settings
 
 

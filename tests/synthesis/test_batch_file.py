@@ -38,7 +38,7 @@ def test_every_format_is_read(tmp_path, name, content, expected):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "id,words\none,Hello\n", "line 2: it has no text"),
+        ("a.csv", "id,words\none,Hello\n", "line 2: expected a text in the column text"),
         ("a.csv", 'text\n"open', "unexpected end"),
         ("a.csv", "id,text\none,Hello\none,Bye\n", "line 3: the name 'one' was used above"),
         ("a.csv", "text,speed\nHello,fast\n", "line 2: speed is not a number"),
