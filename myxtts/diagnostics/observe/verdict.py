@@ -28,6 +28,12 @@ VERDICTS = {
     Issue.SLOW_VALIDATION: "validation-bound",
 }
 """The class of the verdict that an issue decides if it has the most to gain."""
+_LOADER_CAUSES = {
+    Issue.NUMPY_FUNCTION, Issue.PY_FUNCTION, Issue.FROM_GENERATOR, Issue.MISSING_PREFETCH, Issue.MISSING_PARALLEL_MAP,
+    Issue.MISSING_CACHE, Issue.SLOW_STAGE,
+}  # fmt: skip
+_LARGE_GAIN = 0.1
+"""Of a cause in the loader, from which the verdict cannot say that there is nothing to gain from it."""
 
 
 def why_no_steps(recording: Recording) -> str:
@@ -51,7 +57,7 @@ def decide_verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
     """The largest avoidable part of the training; if nothing is avoidable, its largest part."""
     gains: dict[str, float] = {}
     for finding in findings:
-        kind = VERDICTS.get(finding.issue)
+        kind = _class_of(finding)
         if kind is not None:
             together = kind == "retracing"
             gains[kind] = gains.get(kind, 0.0) + finding.gain_fraction if together else max(
@@ -89,7 +95,14 @@ def decide_verdict(facts: Facts, findings: list[Finding]) -> tuple[str, str]:
 
 
 def _first_of(findings: list[Finding], kind: str) -> Finding:
-    return next(finding for finding in findings if VERDICTS.get(finding.issue) == kind)
+    return next(finding for finding in findings if _class_of(finding) == kind)
+
+
+def _class_of(finding: Finding) -> str | None:
+    """Where waiting itself is not clear, as on a busy machine, what costs a tenth of the time in the loader decides."""
+    if finding.issue in _LOADER_CAUSES and finding.gain_fraction >= _LARGE_GAIN:
+        return "input-bound"
+    return VERDICTS.get(finding.issue)
 
 
 def _verdict_without_gain(facts: Facts, findings: list[Finding]) -> tuple[str, str]:

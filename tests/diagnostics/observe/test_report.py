@@ -162,3 +162,11 @@ def test_line_is_named_once_however_it_was_found(recording):
     named, other = SourceLocation("a.py", 3, "f"), SourceLocation("a.py", 4)
     also = (SourceLocation("a.py", 3, "<module>"), other, SourceLocation("a.py", 4, "g"), SourceLocation("", 0))
     assert len(facts.finding(Issue.HOST_SYNC, "", "", named, "", 1.0, also=also).also) == 1
+
+
+@pytest.mark.parametrize(("fraction", "verdict"), [(0.12, "input-bound"), (0.02, "compute-bound")])
+def test_verdict_does_not_deny_what_a_finding_says_of_the_loader(recording, fraction, verdict):
+    facts = Facts(recording, cut_steps(recording))
+    place, seconds = SourceLocation("a.py", 3), fraction * facts.training_seconds
+    found = facts.finding(Issue.FROM_GENERATOR, "a generator", "", place, "", seconds)
+    assert verdicts.decide_verdict(facts, [found])[0] == verdict
