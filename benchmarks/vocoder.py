@@ -129,7 +129,8 @@ def recorded(utterance: Utterance, rate: int) -> np.ndarray:
     """The recording as training prepares it."""
     samples, own_rate = read_audio(utterance.path)
     defaults = DataConfig()
-    return condition(resample(samples, own_rate, rate), rate, defaults.trim_silence_db, defaults.loudness_db)
+    samples = resample(samples, own_rate, rate)
+    return condition(samples, rate, defaults.trim_silence_db, defaults.loudness_db, defaults.trim_noise_db)
 
 
 def recognizer_for(name: str | None, language: str) -> Recognizer | None:

@@ -31,6 +31,14 @@ BLOCK_SECONDS = 0.01
 MARGIN_SECONDS = 0.03
 """Kept around the loud part when silence is trimmed: soft consonants begin below the threshold. Chosen; not
 measured."""
+NOISY_MARGIN_SECONDS = 0.05
+"""The same where noise counts as silence: its threshold is higher. Chosen; not measured."""
+NOISE_PERCENTILE = 10
+"""The level of a recording's noise: this many percent of its blocks are quieter. Pauses are a tenth of nearly every recording."""
+SURELY_SPEECH_DB = 25.0
+"""Blocks at most this far below the loudest one are never taken for noise: a recording without pauses has no noise to measure."""
+SMOOTHED_BLOCKS = 3
+"""Blocks whose energies are averaged where noise counts as silence: a click of 10 ms is no speech."""
 SPOKEN_DB = 30.0
 """Blocks at most this far below the loudest one count as speech when the level is measured."""
 HIGHEST_PEAK = 0.99
@@ -70,7 +78,7 @@ def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndar
     if peak < SILENT_PEAK:
         raise AudioError(f"{path} is silent: its loudest sample is {peak:.1g} of full scale.", "silent")
     samples = resample(samples, file_rate, sample_rate)
-    samples = condition(samples, sample_rate, config.trim_silence_db, config.loudness_db)
+    samples = condition(samples, sample_rate, config.trim_silence_db, config.loudness_db, config.trim_noise_db)
     seconds = len(samples) / sample_rate
     if seconds > config.max_seconds:
         raise AudioError(
@@ -85,23 +93,38 @@ def load_clip(path: str | Path, config: DataConfig, sample_rate: int) -> np.ndar
 
 
 def condition(
-    samples: np.ndarray, sample_rate: int, trim_silence_db: float | None, loudness_db: float | None
+    samples: np.ndarray,
+    sample_rate: int,
+    trim_silence_db: float | None,
+    loudness_db: float | None,
+    trim_noise_db: float | None = None,
 ) -> np.ndarray:
-    """Trim silence and level loudness; None leaves either as it is."""
+    """Trim silence and level loudness; None leaves either as it is. `trim_noise_db` counts where silence is trimmed."""
     if trim_silence_db is not None:
-        samples = trim_silence(samples, sample_rate, trim_silence_db)
+        samples = trim_silence(samples, sample_rate, trim_silence_db, trim_noise_db)
     if loudness_db is not None:
         samples = level_loudness(samples, sample_rate, loudness_db)
     return samples
 
 
-def trim_silence(samples: np.ndarray, sample_rate: int, db: float) -> np.ndarray:
-    """The part from the first to the last block that is at most `db` below the loudest block, with a margin of 30 ms."""
+def trim_silence(samples: np.ndarray, sample_rate: int, db: float, noise_db: float | None = None) -> np.ndarray:
+    """The part from the first to the last block that is at most `db` below the loudest block, with a margin of 30 ms.
+
+    With `noise_db`, blocks that are less than this above the noise of the recording are silence as well: a recording may have a
+    second of noise at its ends that is not `db` below its speech.
+    """
     block, energies = _block_energies(samples, sample_rate)
-    loud = np.flatnonzero(energies > energies.max() * 10 ** (-db / 10))
+    threshold, margin_seconds = energies.max() * 10 ** (-db / 10), MARGIN_SECONDS
+    if noise_db is not None and len(energies) >= SMOOTHED_BLOCKS:
+        surely_speech = energies.max() * 10 ** (-SURELY_SPEECH_DB / 10)
+        energies = np.convolve(energies, np.full(SMOOTHED_BLOCKS, 1 / SMOOTHED_BLOCKS), "same")
+        noise = np.sort(energies)[len(energies) * NOISE_PERCENTILE // 100]
+        threshold = max(threshold, min(noise * 10 ** (noise_db / 10), surely_speech))
+        margin_seconds = NOISY_MARGIN_SECONDS
+    loud = np.flatnonzero(energies > threshold)
     if len(loud) == 0:
         return samples
-    margin = int(MARGIN_SECONDS * sample_rate)
+    margin = int(margin_seconds * sample_rate)
     return samples[max(0, loud[0] * block - margin) : (loud[-1] + 1) * block + margin]
 
 

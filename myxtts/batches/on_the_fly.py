@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.clips import BLOCK_SECONDS, HIGHEST_PEAK, MARGIN_SECONDS, SPOKEN_DB, load_clip
+from myxtts.audio.clips import (
+    BLOCK_SECONDS,
+    HIGHEST_PEAK,
+    MARGIN_SECONDS,
+    NOISE_PERCENTILE,
+    NOISY_MARGIN_SECONDS,
+    SMOOTHED_BLOCKS,
+    SPOKEN_DB,
+    SURELY_SPEECH_DB,
+    load_clip,
+)
 from myxtts.audio.mel import MelSpec, analysis_window, mel_filterbank, mel_numpy
 from myxtts.batch import NO_CLIP, Batch, BatchShape
 from myxtts.batches.gather import BatchRuns, ReferenceChooser
@@ -174,8 +184,19 @@ def trimmed_and_leveled(samples: Any, sample_rate: int, config: DataConfig) -> t
     """Samples (samples,) with silence trimmed and loudness leveled as configured; equals `myxtts.audio.clips.load_clip`."""
     if config.trim_silence_db is not None:
         block, energies = _block_energies(samples, sample_rate)
-        loud = tf.where(energies > tf.reduce_max(energies) * 10 ** (-config.trim_silence_db / 10))[:, 0]
-        margin = int(MARGIN_SECONDS * sample_rate)
+        loudest = tf.reduce_max(energies)
+        threshold, margin_seconds = loudest * 10 ** (-config.trim_silence_db / 10), MARGIN_SECONDS
+        if config.trim_noise_db is not None:
+            kernel = tf.ones((SMOOTHED_BLOCKS, 1, 1), energies.dtype) / SMOOTHED_BLOCKS
+            smoothed = tf.nn.conv1d(energies[tf.newaxis, :, tf.newaxis], kernel, 1, "SAME")[0, :, 0]
+            noise = tf.sort(smoothed)[tf.shape(smoothed)[0] * NOISE_PERCENTILE // 100]
+            of_noise = tf.minimum(noise * 10 ** (config.trim_noise_db / 10), loudest * 10 ** (-SURELY_SPEECH_DB / 10))
+            has_enough = tf.shape(energies)[0] >= SMOOTHED_BLOCKS
+            threshold = tf.where(has_enough, tf.maximum(threshold, of_noise), threshold)
+            energies = tf.where(has_enough, smoothed, energies)
+            margin_seconds = NOISY_MARGIN_SECONDS
+        loud = tf.where(energies > threshold)[:, 0]
+        margin = int(margin_seconds * sample_rate)
         first = tf.maximum(0, tf.cast(loud[0], tf.int32) * block - margin)
         samples = samples[first : (tf.cast(loud[-1], tf.int32) + 1) * block + margin]
     if config.loudness_db is not None:

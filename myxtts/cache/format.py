@@ -92,6 +92,7 @@ class CacheSettings:
 
     mel: MelSpec
     trim_silence_db: float | None
+    trim_noise_db: float | None
     loudness_db: float | None
     min_seconds: float
     max_seconds: float

@@ -84,6 +84,7 @@ def _location(config: DataConfig, corpus: Corpus, front_end: FrontEnd, root: Pat
     settings = CacheSettings(
         mel=MelSpec.from_config(config, sample_rate),
         trim_silence_db=config.trim_silence_db,
+        trim_noise_db=config.trim_noise_db,
         loudness_db=config.loudness_db,
         min_seconds=config.min_seconds,
         max_seconds=config.max_seconds,

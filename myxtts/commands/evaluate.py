@@ -337,7 +337,8 @@ def _recording_settings(sentences: tuple[Sentence, ...], sample_rate: int | None
     if sample_rate is None:
         recording = next(each.recording for each in sentences if each.recording is not None)
         sample_rate = voice_rate(probe_audio(recording)[1])
-    return RecordingSettings(MelSpec.from_config(data, sample_rate), data.trim_silence_db, data.loudness_db)
+    mel = MelSpec.from_config(data, sample_rate)
+    return RecordingSettings(mel, data.trim_silence_db, data.loudness_db, data.trim_noise_db)
 
 
 def _copying_vocoder(mel: MelSpec, vocoder: str | None) -> Callable[[np.ndarray], np.ndarray]:

@@ -113,6 +113,9 @@ class DataConfig:
     """Smallest mel magnitude before the logarithm. The default follows init_from if that has another floor."""
     trim_silence_db: Annotated[float, Field(ge=10, le=120)] | None = 45.0
     """Leading and trailing parts that are this far (dB) below the clip's peak are trimmed. Null: nothing is trimmed."""
+    trim_noise_db: Annotated[float, Field(ge=0, le=40)] | None = 10.0
+    """Leading and trailing parts that are less than this (dB) above a clip's own noise are trimmed as well, unless they are
+    within 25 dB of its peak: home recordings often have a second of noise (docs/data.md). Null: only trim_silence_db."""
     loudness_db: Annotated[float, Field(ge=-60, le=-5)] | None = -23.0
     """Level (dB relative to full scale, RMS of the spoken parts) to which every clip is normalized. Null: as recorded."""
     min_seconds: PositiveFloat = 0.3

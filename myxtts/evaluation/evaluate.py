@@ -61,6 +61,9 @@ class MeasuredVoice(Protocol):
     def trim_silence_db(self) -> float | None: ...
 
     @property
+    def trim_noise_db(self) -> float | None: ...
+
+    @property
     def loudness_db(self) -> float | None: ...
 
     def synthesize(
@@ -83,12 +86,15 @@ class RecordingSettings:
     """Silence is trimmed at both ends below this level; None keeps it."""
     loudness_db: float | None
     """Level of the speech; None keeps it."""
+    trim_noise_db: float | None = None
+    """Noise is trimmed at both ends up to this far above its level; None keeps it."""
 
     def load(self, path: Path) -> np.ndarray:
         """The samples of a recording at the mel's sample rate, float32 (samples,)."""
         samples, file_rate = read_audio(path)
         rate = self.mel.sample_rate
-        return condition(resample(samples, file_rate, rate), rate, self.trim_silence_db, self.loudness_db)
+        samples = resample(samples, file_rate, rate)
+        return condition(samples, rate, self.trim_silence_db, self.loudness_db, self.trim_noise_db)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +154,7 @@ class Evaluator:
     ) -> Evaluation:
         """Measure one voice; optionally without passing the recordings through its vocoder."""
         mel = voice.mel
-        settings = RecordingSettings(mel, voice.trim_silence_db, voice.loudness_db)
+        settings = RecordingSettings(mel, voice.trim_silence_db, voice.loudness_db, voice.trim_noise_db)
         reference = self._reference(settings, progress)
         spoken = self._speak(voice, progress)
         judged = self._judge.judge(

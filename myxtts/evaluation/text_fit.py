@@ -70,7 +70,9 @@ class TextFitter:
         self._voice = voice
         self._kernel, self._bias = weights[f"{MEAN_PROJECTION}/kernel"], weights[f"{MEAN_PROJECTION}/bias"]
         self._mean, self._deviation = weights["mel_mean"], weights["mel_deviation"]
-        self._settings = RecordingSettings(self._voice.mel, self._voice.trim_silence_db, self._voice.loudness_db)
+        self._settings = RecordingSettings(
+            self._voice.mel, self._voice.trim_silence_db, self._voice.loudness_db, self._voice.trim_noise_db
+        )
 
     @classmethod
     def load(cls, folder: Path) -> TextFitter:

@@ -138,7 +138,7 @@ def sample_pieces(
         )
     samples = resample(samples, sample_rate, mel.sample_rate)
     if description.trim_silence_db is not None:
-        samples = trim_silence(samples, mel.sample_rate, description.trim_silence_db)
+        samples = trim_silence(samples, mel.sample_rate, description.trim_silence_db, description.trim_noise_db)
     seconds = len(samples) / mel.sample_rate
     if seconds < SHORTEST_SPEECH_SECONDS:
         raise AudioError(

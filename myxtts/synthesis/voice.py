@@ -108,6 +108,7 @@ class Voice:
         self.mel = description.mel_spec()
         self.sample_rate = self.mel.sample_rate
         self.trim_silence_db = description.trim_silence_db
+        self.trim_noise_db = description.trim_noise_db
         self.loudness_db = description.loudness_db
         self._model = description.model_spec()
         self._speaker_vectors = speaker_vectors

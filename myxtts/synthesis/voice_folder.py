@@ -131,6 +131,7 @@ class VoiceDescription:
     reference_frames: Annotated[int, Field(ge=0, le=4096)] = 0
     """Frames of one reference; 0 for a voice of one speaker."""
     trim_silence_db: Annotated[float, Field(ge=0, le=200)] | None = None
+    trim_noise_db: Annotated[float, Field(ge=0, le=200)] | None = None
     """How references are cut, as in training."""
     loudness_db: Annotated[float, Field(ge=-100, le=0)] | None = None
     """Level that references are brought to, as in training."""

@@ -56,6 +56,7 @@ def corpus_facts(spec: ModelSpec, cache: ClipTable, config: DataConfig) -> dict[
         "speakers": list(cache.speakers),
         "reference_frames": config.reference_frames if spec.has_speakers else 0,
         "trim_silence_db": config.trim_silence_db,
+        "trim_noise_db": config.trim_noise_db,
         "loudness_db": config.loudness_db,
         "max_characters": max(
             SENTENCE_CHARACTERS[0], min(SENTENCE_CHARACTERS[1], config.max_text_length - SPARE_SYMBOLS)

@@ -19,8 +19,25 @@ def test_silence_is_trimmed_at_both_ends_and_kept_inside():
     assert len(trimmed) / RATE == pytest.approx(0.4 + 0.3 + 0.4 + 0.06, abs=0.021)
 
 
-def test_trimming_leaves_sound_without_silence_alone():
-    np.testing.assert_array_equal(trim_silence(tone(), RATE, 45.0), tone())
+def test_noise_at_both_ends_is_trimmed_if_it_counts_as_silence():
+    samples = np.concatenate([quiet(0.6), tone(0.4), quiet(0.3), tone(0.4), quiet(0.6)])
+    samples += np.random.default_rng(0).normal(0, 0.01, len(samples)).astype(np.float32)
+    assert len(trim_silence(samples, RATE, 45.0)) == len(samples)  # the noise is less than 45 dB below the tone
+    trimmed = trim_silence(samples, RATE, 45.0, noise_db=10.0)
+    assert len(trimmed) / RATE == pytest.approx(0.4 + 0.3 + 0.4 + 0.1, abs=0.041)
+
+
+def test_a_click_in_the_noise_before_speech_is_trimmed_with_it():
+    samples = np.concatenate([quiet(0.6), tone(0.8)])
+    samples += np.random.default_rng(0).normal(0, 0.003, len(samples)).astype(np.float32)
+    samples[1600:1640] += 0.01
+    assert len(trim_silence(samples, RATE, 45.0, noise_db=10.0)) / RATE == pytest.approx(0.85, abs=0.041)
+
+
+@pytest.mark.parametrize("noise_db", [None, 10.0])
+def test_trimming_leaves_sound_without_silence_alone(noise_db):
+    np.testing.assert_array_equal(trim_silence(tone(), RATE, 45.0, noise_db), tone())
+    np.testing.assert_array_equal(trim_silence(tone()[:200], RATE, 45.0, noise_db), tone()[:200])
 
 
 def test_level_is_that_of_the_spoken_parts():
@@ -39,7 +56,7 @@ def test_leveling_never_clips():
 def test_load_clip_resamples_trims_and_levels(tmp_path):
     soundfile.write(tmp_path / "a.flac", np.concatenate([quiet(1.5), tone(1.0, 48000), quiet(1.5)]), 48000)
     samples = load_clip(tmp_path / "a.flac", DataConfig(), RATE)
-    assert len(samples) / RATE == pytest.approx(1.06, abs=0.021)
+    assert len(samples) / RATE == pytest.approx(1.1, abs=0.041)
     assert 20 * np.log10(np.sqrt(np.mean(samples[1000:-1000] ** 2))) == pytest.approx(-23.0, abs=0.2)
 
 

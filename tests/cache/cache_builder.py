@@ -33,6 +33,7 @@ def settings(**changes) -> CacheSettings:
     usual = {
         "mel": MelSpec(16000),
         "trim_silence_db": 45.0,
+        "trim_noise_db": 10.0,
         "loudness_db": -23.0,
         "min_seconds": 0.3,
         "max_seconds": 30.0,

@@ -7,7 +7,7 @@ import pytest
 
 from myxtts.audio.mel import MelSpec
 from myxtts.cache.clip_table import open_cache
-from myxtts.cache.format import COLUMN_TYPES, FIRST_COLD_COLUMN, HEADER_NAME, HOT_COLUMNS, CacheSettings, column_offsets
+from myxtts.cache.format import COLUMN_TYPES, FIRST_COLD_COLUMN, HEADER_NAME, HOT_COLUMNS, column_offsets
 from myxtts.errors import CacheError
 from tests.cache.cache_builder import build_cache, edit_header, make_older, settings
 
@@ -19,7 +19,7 @@ def test_no_cache_is_an_error_that_says_what_to_run(tmp_path):
 
 def test_other_settings_are_refused_with_what_differs(tmp_path):
     build_cache(tmp_path, clips=1)
-    other = CacheSettings(MelSpec(22050, f_max=8000.0), 45.0, -23.0, 0.3, 30.0, "graphemes", "x")
+    other = settings(mel=MelSpec(22050, f_max=8000.0))
     with pytest.raises(CacheError, match=r"mel\.sample_rate: 16000 in the cache, 22050 now"):
         open_cache(tmp_path, expected_settings=other.to_dict())
 
@@ -28,6 +28,7 @@ def test_other_settings_are_refused_with_what_differs(tmp_path):
     "change",
     [
         {"trim_silence_db": None},
+        {"trim_noise_db": None},
         {"loudness_db": -20.0},
         {"min_seconds": 0.4},
         {"max_seconds": 20.0},

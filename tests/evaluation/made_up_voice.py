@@ -57,6 +57,7 @@ class MadeUpVoice:
         self.mel = MelSpec(RATE)
         self.speakers = ("her",)
         self.trim_silence_db: float | None = 45.0
+        self.trim_noise_db: float | None = None
         self.loudness_db: float | None = -23.0
         self.silent = silent
         self.asked: list[tuple[str, int]] = []

@@ -168,14 +168,16 @@ def test_samples_that_are_not_finite_count_as_failed(sentences):
     assert "not finite" in evaluation.failed_sentences[0]
 
 
-@pytest.mark.parametrize("changes", [{}, {"loudness_db": -30.0}, {"trim_silence_db": 20.0}, {"loudness_db": None}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"loudness_db": -30.0}, {"trim_silence_db": 20.0}, {"trim_noise_db": 10.0}, {"loudness_db": None}]
+)
 def test_recordings_are_leveled_and_trimmed_as_the_voice_was_trained(sentences, changes):
     voice = MadeUpVoice()
     for name, value in changes.items():
         setattr(voice, name, value)
     expected, rate = soundfile.read(sentences[0].recording, dtype="float32")
     if voice.trim_silence_db is not None:
-        expected = trim_silence(expected, rate, voice.trim_silence_db)
+        expected = trim_silence(expected, rate, voice.trim_silence_db, voice.trim_noise_db)
     if voice.loudness_db is not None:
         expected = level_loudness(expected, rate, voice.loudness_db)
     evaluation = Evaluator(sentences, load_judge(("failed",)), seeds=1).evaluate(voice)
