@@ -228,6 +228,11 @@ class Facts:
         """How many samples that came when they were due saw Python in the given steps."""
         return sum(sample.is_prompt for sample in self._samples_in(steps, only_host=True))
 
+    def fraction_in_next(self, steps: np.ndarray) -> float:
+        """Fraction of the Python in these steps that is an iterator of TensorFlow's own, as that of a strategy."""
+        seen = prompt_samples(self._samples_in(steps, only_host=True))
+        return sum(sample.activity == "next" for sample in seen) / max(len(seen), 1)
+
     def _samples_in(self, steps: np.ndarray, only_host: bool) -> list[LineSample]:
         samples = self.recording.line_samples
         times = np.array([sample.time for sample in samples])

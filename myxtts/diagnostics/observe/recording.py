@@ -75,7 +75,7 @@ class LineSample(NamedTuple):
     line: int
     """Index in `Recording.lines`."""
     activity: str
-    """import | keras | python: what the innermost frames did for that line."""
+    """import | keras | next | python: what the innermost frames did for that line; `next` is an iterator of TensorFlow's."""
     callers: tuple[int, ...] = ()
     """The user's lines that were waiting for this one, nearest first; indices in `Recording.lines`."""
     is_prompt: bool = True

@@ -231,6 +231,10 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     chosen = steady & (steps.host <= MOST_OF_TYPICAL_HOST * host)  # the others show where another process took the core
     if facts.count_prompt_samples(chosen) < FEWEST_PROMPT_SAMPLES:
         chosen = steady
+    # The script cannot shorten what TensorFlow needs for handing over a batch to a strategy; longer than that is waiting for it.
+    own = host - min(facts.fraction_in_next(chosen) * host, LEAST_HOST_SECONDS)
+    if own < max(least, HOST_FRACTION * whole):
+        return
     lines = facts.lines_in(chosen, is_of_loop=steps.kind != "fit")  # the loop of `fit` is Keras' own
     location, seen = lines[0] if lines else (steps.location, 0.0)
     innermost = tuple(line for line, _ in facts.lines_in(chosen)[:1])
@@ -238,11 +242,12 @@ def find_idle_device(facts: Facts) -> Iterator[Finding]:
     if facts.is_busy:  # other processes make every part longer, and not all alike
         gain = min(gain, fraction * float(steps.seconds[steady].sum()))
         which = "the faster steps (other processes slow down the others)"
+    gain *= own / host
     yield facts.finding(
         Issue.DEVICE_IDLE,
         f"Python is busy between the steps for {percent(facts.fraction_of_training(gain))} of the time, and the device has "
         "nothing to do",
-        f"{duration(host)} of {duration(whole)} in {which}; {percent(seen)} of it seen at this line",
+        f"{duration(own)} of {duration(whole)} in {which}; {percent(seen)} of it seen at this line",
         location,
         fixes.less_often(location),
         gain,

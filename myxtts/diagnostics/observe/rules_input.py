@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import numpy as np
+
 from myxtts.diagnostics.observe import fixes
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
@@ -55,12 +57,15 @@ def find_input_problems(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_starved(facts: Facts) -> bool:
-    """Other processes keep the cores busy, and the loader has so little work that it would be ahead without them."""
+    """Other processes keep the cores busy, and the loader would be ahead without them."""
     if not facts.is_busy or not facts.pipelines:
         return False
     pipeline = facts.pipelines[0]
     if not pipeline.has_model or not pipeline.is_prefetching or any(stage.python for stage in pipeline.stages):
         return False
+    waits = facts.steps.wait[facts.within_epoch]
+    if facts.is_fed_by_keras and np.median(waits) < LEAST_WAIT_SECONDS:  # each batch of arrays is the same work: if it
+        return True  # were too slow, most steps would wait, not a few for long
     rest = facts.steady_mean(facts.steps.seconds) - facts.wait_per_step
     work = sum(time.seconds_per_batch for time in pipeline.times if time.stage.kind != "prefetch")  # which only waits
     return work < 0.5 * rest

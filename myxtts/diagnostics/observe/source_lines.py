@@ -25,6 +25,11 @@ _FRAMEWORKS = (
     os.sep + os.path.join("tensorflow", "python", ""),
     *(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("tensorflow", "numpy")),
 )
+_ITERATORS = tuple(
+    os.sep + os.path.join("tensorflow", "python", *path)
+    for path in (("data", "ops", "iterator_ops.py"), ("data", "ops", "multi_device_iterator_ops.py"),
+                 ("distribute", "input_lib.py"))
+)  # fmt: skip
 _MOST_FRAMES = 200
 _AUTOGRAPH = "__autograph_generated_file"
 
@@ -172,7 +177,7 @@ def _before_autograph(file: str, line: int) -> SourceLocation | None:
 
 
 def activity_of(frame: FrameType | None) -> str:
-    """What the frames inside the user's nearest line do for it: `import`, `keras` (models and layers) or `python`."""
+    """What the frames inside the user's nearest line do for it: `import`, `keras` (models and layers), `next` or `python`."""
     activity = "python"
     for _ in range(_MOST_FRAMES):
         if frame is None or is_user_code(frame.f_code.co_filename):
@@ -182,6 +187,8 @@ def activity_of(frame: FrameType | None) -> str:
             return "import"
         if is_keras(file) and not _is_keras_data(file):
             activity = "keras"
+        elif activity == "python" and file.endswith(_ITERATORS) and frame.f_code.co_name == "__next__":
+            activity = "next"
         frame = frame.f_back
     return activity
 

@@ -14,6 +14,7 @@ from myxtts.diagnostics.observe.api import observe
 from myxtts.diagnostics.observe.ceiling import Ceiling
 from myxtts.diagnostics.observe.facts import Facts
 from myxtts.diagnostics.observe.issues import Issue
+from myxtts.diagnostics.observe.pipeline import DatasetStage, PipelineFacts, StageTime
 from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, Recording
 from myxtts.diagnostics.observe.report import build_report
 from myxtts.diagnostics.observe.rules_host import find_idle_device
@@ -228,3 +229,37 @@ def test_short_python_counts_on_a_machine_whose_threads_start_late(slowed, is_fo
     recording = recorded_loop([0.00125, *[slowed, 0.00125] * 60], device=0.008, others=0.94)
     facts = Facts(recording, cut_steps(recording))
     assert len(list(find_idle_device(facts))) == is_found
+
+
+@pytest.mark.parametrize(("python", "fed", "is_found"), [(0.002, 0.0, True), (0.002, 0.6, False), (0.008, 1.0, True)])
+def test_python_with_which_tensorflow_hands_over_a_batch_is_not_the_scripts(python, fed, is_found):
+    """Of 2 ms, as with the iterator of a strategy on a busy machine; 8 ms are more than that needs."""
+    recording = recorded_loop([python] * 100, others=0.8)
+    samples = recording.line_samples
+    recording.line_samples = [
+        sample._replace(activity="next" if index % 10 < 10 * fed else "python") for index, sample in enumerate(samples)
+    ]
+    steps = cut_steps(recording)
+    assert steps is not None
+    assert len(list(find_idle_device(Facts(recording, steps)))) == is_found
+
+
+@pytest.mark.parametrize(
+    ("is_from_arrays", "every", "others", "is_found"),
+    [(True, 20, 0.8, False), (True, 1, 0.8, True), (True, 20, 0.0, True), (False, 20, 0.8, True)],
+)
+def test_few_long_waits_for_arrays_on_a_busy_machine_are_those_of_other_processes(
+    is_from_arrays, every, others, is_found
+):
+    recording = recorded_loop([0.0002] * 200, device=0.002, others=others)
+    steps = cut_steps(recording)
+    assert steps is not None
+    facts = PlainFacts(recording, steps)
+    facts.steps.wait[::every] = 0.001 * every
+    facts.steps.end[:] += facts.steps.wait
+    stage = DatasetStage("map", "map(grab_batch)", STEP, is_users=not is_from_arrays)
+    slow = (StageTime(stage, 0.0015, runs_parallel=True),)
+    facts.pipelines = [PipelineFacts((stage,), STEP, 10, 20, slow, True, True, 0.0015, repeats=False)]
+    facts.is_fed_by_keras = is_from_arrays
+    found = [one for one in rules_input.find_input_problems(facts) if one.issue == Issue.INPUT_BOUND]
+    assert len(found) == is_found
