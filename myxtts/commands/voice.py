@@ -68,6 +68,13 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         help="decoder steps, for a checkpoint (default: those that it was distilled to, otherwise the usual number)",
     )
     export.add_argument(
+        "--decoder-emphasis",
+        type=float,
+        metavar="FACTOR",
+        help="for a checkpoint of several speakers: move the decoder's vectors of the named ones away from their mean by this "
+        "factor (default: 1, not at all)",
+    )
+    export.add_argument(
         "--clone-emphasis",
         type=float,
         metavar="FACTOR",
@@ -223,6 +230,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         vocoder=arguments.vocoder,
         given_speakers=_given_speakers(arguments.default_speaker),
         steps=arguments.steps,
+        decoder_emphasis=arguments.decoder_emphasis,
         clone_emphasis=arguments.clone_emphasis,
         clone_decoder_emphasis=arguments.clone_decoder_emphasis,
     )
@@ -230,6 +238,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
 
 def _emphases(arguments: argparse.Namespace) -> tuple[tuple[str, float | None], ...]:
     return (
+        ("--decoder-emphasis", arguments.decoder_emphasis),
         ("--clone-emphasis", arguments.clone_emphasis),
         ("--clone-decoder-emphasis", arguments.clone_decoder_emphasis),
     )

@@ -60,17 +60,22 @@ def voice_model(spec: ModelSpec, mel: MelSpec, weights: Mapping[str, np.ndarray]
     return graph.model("voice", inputs, outputs, metadata)
 
 
-def add_speech(graph: Graph, spec: ModelSpec, mel: MelSpec, noise: str | None = "noise") -> tuple[str, str]:
+def add_speech(
+    graph: Graph, spec: ModelSpec, mel: MelSpec, noise: str | None = "noise", decoder_speaker: str = "speaker"
+) -> tuple[str, str]:
     """Add the networks of a voice to a graph that has the tensors of `VOICE_INPUTS`; returns `mel` and `frames_per_symbol`.
 
-    Without `noise`, the graph draws it.
+    Without `noise`, the graph draws it. `decoder_speaker` is the tensor of the speaker vector that the decoder gets.
     """
-    condition = graph.row("language_embedding/embeddings", graph.node("Add", "language", graph.constant(1, np.int64)))
+    language = graph.row("language_embedding/embeddings", graph.node("Add", "language", graph.constant(1, np.int64)))
+    condition = of_decoder = language
     if spec.has_speakers:
-        condition = graph.node("Add", condition, "speaker")
+        condition = of_decoder = graph.node("Add", language, "speaker")
+        if decoder_speaker != "speaker":
+            of_decoder = graph.node("Add", language, decoder_speaker)
     features = _text_encoder(graph, spec, graph.dense(condition, "text_condition", has_bias=False))
     frames = _frames_per_symbol(graph, features, mel.frames_per_second)
-    flow_condition = graph.dense(condition, "flow_condition", has_bias=False)
+    flow_condition = graph.dense(of_decoder, "flow_condition", has_bias=False)
     if spec.recording_condition:  # of a wide and clean recording: zeros, which add nothing
         clean = graph.constant(np.zeros((1, RECORDING_FEATURES), np.float32))
         recording = graph.dense(clean, "recording_condition", has_bias=False)

@@ -28,6 +28,7 @@ from myxtts.runtime.safe_files import cause_of, replacing_folder
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language
 from myxtts.synthesis.reader import open_tokenizer
+from myxtts.synthesis.speaker import emphasize
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file
 from myxtts.synthesis.voice_folder import (
     GRIFFIN_LIM,
@@ -110,10 +111,13 @@ def add_voice(graph: Graph, voice: WholeVoice, speaker_index: str | None, noise:
         speaker_index: tensor int64 () of the speaker's index, for voices of several.
         noise: tensor (frames, n_mels); None: the graph draws it.
     """
-    description = voice.description
+    description, of_decoder = voice.description, SPEAKER_INPUT
     if voice.speaker_vectors is not None and speaker_index is not None:
-        graph.node("Gather", graph.constant(voice.speaker_vectors), speaker_index, name=SPEAKER_INPUT)
-    mel, frames = add_speech(graph, description.model_spec(), description.mel_spec(), noise)
+        vectors, factor = voice.speaker_vectors, description.defaults.decoder_emphasis
+        graph.node("Gather", graph.constant(vectors), speaker_index, name=SPEAKER_INPUT)
+        if factor != 1:
+            of_decoder = graph.node("Gather", graph.constant(emphasize(vectors, vectors, factor)), speaker_index)
+    mel, frames = add_speech(graph, description.model_spec(), description.mel_spec(), noise, of_decoder)
     if voice.vocoder is None:
         samples = GriffinLimGraph(graph, description.mel_spec()).samples(mel)
     else:

@@ -321,8 +321,12 @@ class Voice:
         language = text_language if style.language is None else check_language(style.language, self.languages)
         speaker = style.speaker or options.speaker or self.description.default_speakers.get(text_language)
         vector = self.speaker_vector(speaker)
-        of_decoder = speaker.decoder_vector if isinstance(speaker, Speaker) else None
         defaults = self.description.defaults
+        of_decoder = None
+        if isinstance(speaker, Speaker):
+            of_decoder = speaker.decoder_vector
+        elif defaults.decoder_emphasis != 1:
+            of_decoder = emphasize(vector, self._speaker_vectors, defaults.decoder_emphasis)
         return Sampling(
             speaker=vector,
             language=self.languages.index(language),

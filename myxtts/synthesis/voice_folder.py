@@ -95,6 +95,9 @@ class Defaults:
     """Size of the noise that the decoder starts from; 0.4 was clearer than 0.667 and 0.9 (docs/voices.md)."""
     duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
     """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
+    decoder_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] = 1.0
+    """How far the decoder's vector of a named speaker is moved away from the mean of all of them: 1 is not at all. The text
+    encoder gets the speaker's own vector; what it gains is in docs/voices.md."""
     clone_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] = 1.0
     """How far a cloned speaker is moved away from the mean of the named ones: 1 is not at all, 2 twice as far; what it gains
     and costs is in docs/voices.md."""

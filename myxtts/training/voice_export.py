@@ -121,6 +121,7 @@ def export_voice(
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
     steps: int | None = None,
+    decoder_emphasis: float | None = None,
     clone_emphasis: float | None = None,
     clone_decoder_emphasis: float | None = None,
 ) -> Path:
@@ -135,7 +136,7 @@ def export_voice(
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
         steps: of the decoder by default; None: 10, or what it was distilled to.
-        clone_emphasis: see `Defaults`; None: 1.
+        decoder_emphasis, clone_emphasis: see `Defaults`; None: 1.
         clone_decoder_emphasis: see `Defaults`; None: `clone_emphasis`.
     """
     facts = {name: value for name, value in checkpoint.corpus.items() if name != "content_id"}
@@ -164,6 +165,7 @@ def export_voice(
         defaults=Defaults(
             duration_scale=scale,
             steps=steps or trained.distill_steps or Defaults.steps,
+            decoder_emphasis=Defaults.decoder_emphasis if decoder_emphasis is None else decoder_emphasis,
             clone_emphasis=Defaults.clone_emphasis if clone_emphasis is None else clone_emphasis,
             clone_decoder_emphasis=clone_decoder_emphasis,
         ),

@@ -264,6 +264,7 @@ def test_a_default_speaker_without_a_language_is_explained():
     [
         ("--steps", "0", "from 1 to 100. Received: 0"),
         ("--clone-emphasis", "9", "from 0 to 8. Received: 9"),
+        ("--decoder-emphasis", "inf", "from 0 to 8"),
         ("--clone-decoder-emphasis", "-1", "from 0 to 8"),
     ],
 )

@@ -18,6 +18,7 @@ from myxtts.export.whole_voice import export_onnx, read_voice, whole_model
 from myxtts.synthesis.engine import Session
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.voice import Voice
+from myxtts.synthesis.voice_folder import Defaults
 from tests.export.test_voice_writer import phoneme_voice
 from tests.synthesis.test_vocoder import write_vocoder
 from tests.synthesis.tiny_voice import MEL, write_voice
@@ -39,8 +40,9 @@ def run(folder, tokens, noise, **more):
     return session.run(("samples", "frames_per_symbol"), given)
 
 
-def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path):
-    source = write_voice(tmp_path / "voice", ("anna", "ben"))
+@pytest.mark.parametrize("decoder_emphasis", [1.0, 2.0])
+def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path, decoder_emphasis):
+    source = write_voice(tmp_path / "voice", ("anna", "ben"), defaults=Defaults(decoder_emphasis=decoder_emphasis))
     sha256 = write_vocoder(source / "tiny-1.onnx")
     path = source / "voice.json"
     path.write_text(

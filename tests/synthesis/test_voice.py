@@ -239,6 +239,19 @@ def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_
     np.testing.assert_array_equal(emphasized.speaker_vector("ben"), cloning_voice.speaker_vector("ben"))
 
 
+def test_the_decoder_follows_a_named_speaker_with_the_emphasis_of_the_voice(cloning_voice, cloning_folder, tmp_path):
+    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
+    content = json.loads((folder / DESCRIPTION_NAME).read_text())
+    content["defaults"]["decoder_emphasis"] = 2.0
+    (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
+    emphasized, clone = Voice.load(folder), cloning_voice.clone(write_recording(tmp_path / "a.wav"))
+    usual, moved = (each.synthesize("Hello", speaker="ben", pause=0) for each in (cloning_voice, emphasized))
+    assert len(usual.samples) == len(moved.samples)  # durations come from the text
+    assert np.abs(usual.samples - moved.samples).max() > 1e-3
+    usual, same = (each.synthesize("Hello", speaker=clone, pause=0) for each in (cloning_voice, emphasized))
+    np.testing.assert_array_equal(usual.samples, same.samples)
+
+
 def test_the_decoder_follows_a_clone_with_an_emphasis_of_its_own(cloning_voice, cloning_folder, tmp_path):
     folder = shutil.copytree(cloning_folder, tmp_path / "voice")
     content = json.loads((folder / DESCRIPTION_NAME).read_text())
