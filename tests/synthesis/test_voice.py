@@ -227,12 +227,20 @@ def test_a_clone_follows_its_references_and_several_are_averaged(cloning_voice, 
     assert cloning_voice.synthesize("Hello", speaker=one).seconds > 0
 
 
-def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_voice, cloning_folder, tmp_path):
-    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
+def _with_default(voice, folder, **defaults):
+    """A copy of a voice folder with other defaults, loaded."""
+    shutil.copytree(voice, folder)
     content = json.loads((folder / DESCRIPTION_NAME).read_text())
-    content["defaults"]["clone_emphasis"] = 2.0
+    content["defaults"] |= defaults
     (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
-    emphasized, recording = Voice.load(folder), write_recording(tmp_path / "a.wav")
+    return Voice.load(folder)
+
+
+def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_voice, cloning_folder, tmp_path):
+    emphasized, recording = (
+        _with_default(cloning_folder, tmp_path / "voice", clone_emphasis=2.0),
+        write_recording(tmp_path / "a.wav"),
+    )
     center = np.mean([cloning_voice.speaker_vector(name) for name in cloning_voice.speakers], axis=0)
     plain, moved = cloning_voice.clone(recording).vector, emphasized.clone(recording).vector
     np.testing.assert_allclose(moved - center, 2 * (plain - center), atol=1e-5)
@@ -240,11 +248,10 @@ def test_emphasis_moves_clones_away_from_the_mean_of_the_named_speakers(cloning_
 
 
 def test_the_decoder_follows_a_named_speaker_with_the_emphasis_of_the_voice(cloning_voice, cloning_folder, tmp_path):
-    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
-    content = json.loads((folder / DESCRIPTION_NAME).read_text())
-    content["defaults"]["decoder_emphasis"] = 2.0
-    (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
-    emphasized, clone = Voice.load(folder), cloning_voice.clone(write_recording(tmp_path / "a.wav"))
+    emphasized, clone = (
+        _with_default(cloning_folder, tmp_path / "voice", decoder_emphasis=2.0),
+        cloning_voice.clone(write_recording(tmp_path / "a.wav")),
+    )
     usual, moved = (each.synthesize("Hello", speaker="ben", pause=0) for each in (cloning_voice, emphasized))
     assert len(usual.samples) == len(moved.samples)  # durations come from the text
     assert np.abs(usual.samples - moved.samples).max() > 1e-3
@@ -253,11 +260,10 @@ def test_the_decoder_follows_a_named_speaker_with_the_emphasis_of_the_voice(clon
 
 
 def test_the_decoder_follows_a_clone_with_an_emphasis_of_its_own(cloning_voice, cloning_folder, tmp_path):
-    folder = shutil.copytree(cloning_folder, tmp_path / "voice")
-    content = json.loads((folder / DESCRIPTION_NAME).read_text())
-    content["defaults"]["clone_decoder_emphasis"] = 3.0
-    (folder / DESCRIPTION_NAME).write_text(json.dumps(content))
-    emphasized, recording = Voice.load(folder), write_recording(tmp_path / "a.wav")
+    emphasized, recording = (
+        _with_default(cloning_folder, tmp_path / "voice", clone_decoder_emphasis=3.0),
+        write_recording(tmp_path / "a.wav"),
+    )
     center = np.mean([cloning_voice.speaker_vector(name) for name in cloning_voice.speakers], axis=0)
     plain, clone = cloning_voice.clone(recording), emphasized.clone(recording)
     np.testing.assert_array_equal(clone.vector, plain.vector)
