@@ -43,6 +43,8 @@ class Batch(NamedTuple):
     """float32 (rows, slots): 0 for a clean recording, 1 for a noisy one."""
     references: Any
     """float32 (rows, slots, reference_frames, n_mels): part of *another* clip of the same speaker, repeated if too short."""
+    pitch: Any
+    """float32 (rows, frames): Hz, 0 where a frame is unvoiced and outside clips; (rows, 0) for a network without pitch."""
 
 
 @dataclass(frozen=True, order=True)
@@ -56,6 +58,8 @@ class BatchShape:
     n_mels: int = 80
     reference_frames: int = 0
     """0 for a corpus with one speaker: the model is not conditioned on a reference, and none is loaded."""
+    has_pitch: bool = False
+    """Whether the pitch of every frame is loaded."""
 
     def signature(self) -> Batch:
         """A batch of `tf.TensorSpec`s, for an input signature."""
@@ -75,6 +79,7 @@ class BatchShape:
             bands=slot,
             noise=tf.TensorSpec((self.rows, self.slots), tf.float32),
             references=tf.TensorSpec((self.rows, self.slots, self.reference_frames, self.n_mels), tf.float32),
+            pitch=tf.TensorSpec((self.rows, self.frames if self.has_pitch else 0), tf.float32),
         )
 
     def empty(self) -> Batch:
@@ -91,4 +96,12 @@ class BatchShape:
 def shape_of(batch: Batch) -> BatchShape:
     """The static shape of a concrete batch of tensors."""
     rows, frames, n_mels = batch.mel.shape
-    return BatchShape(rows, batch.tokens.shape[1], frames, batch.clips.shape[1], n_mels, batch.references.shape[2])
+    return BatchShape(
+        rows,
+        batch.tokens.shape[1],
+        frames,
+        batch.clips.shape[1],
+        n_mels,
+        batch.references.shape[2],
+        has_pitch=batch.pitch.shape[1] != 0,
+    )

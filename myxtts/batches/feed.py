@@ -193,7 +193,7 @@ def open_reader(
     if table.frames_path is None:
         tables = empty_tables(table.mel.n_mels)
     else:
-        tables = open_tables(table, config.cache_memory_mb) if tables is None else tables
+        tables = open_tables(table, config.cache_memory_mb, plan.shapes[0].has_pitch) if tables is None else tables
         if not config.use_tf_native_loading:
             python_frames = find_recordings(table, config)
     references = None

@@ -37,17 +37,19 @@ class Tables:
     """float32 (rows, n_mels)"""
     tokens: tf.Tensor
     """int32 (tokens,)"""
+    pitches: tf.Tensor
+    """float32 (rows,): Hz of each row of the frames, 0 where it is unvoiced; (1,) where it is not loaded."""
     is_in_memory: bool
     """False: mapped from the files; the system keeps pages in memory while they are in use and there is room."""
 
 
 def empty_tables(n_mels: int) -> Tables:
     """Tables of the padding row alone: a dataset over them has the same graph, without the corpus in it."""
-    return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), is_in_memory=True)
+    return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), tf.zeros((1,)), is_in_memory=True)
 
 
-def open_tables(table: PreparedTable, cache_memory_mb: int) -> Tables:
-    """The tables of a cache: read into memory up to the given size, mapped beyond it."""
+def open_tables(table: PreparedTable, cache_memory_mb: int, has_pitch: bool = False) -> Tables:
+    """The tables of a cache: read into memory up to the given size, mapped beyond it; the pitch is always in memory."""
     total_bytes = 4 * (table.num_rows * table.mel.n_mels + table.num_tokens)
     is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
     with tf.device("/CPU:0"):
@@ -56,7 +58,8 @@ def open_tables(table: PreparedTable, cache_memory_mb: int) -> Tables:
         if is_in_memory:
             # A copy: the system may drop a mapped page, and read it from the disk again in the middle of a step.
             frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
-    return Tables(frames, tokens, is_in_memory)
+        pitches = tf.constant(table.pitches_of_frames()) if has_pitch else tf.zeros((1,))
+    return Tables(frames, tokens, pitches, is_in_memory)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,11 @@ def batch_dataset(
     def filled(frame_runs, token_runs, reference_runs, *slots) -> Batch:
         mel, references = fill_frames(frame_runs, reference_runs)
         tokens = tf.gather(tables.tokens, table_rows(token_runs, (shape.rows, num_tokens)))
-        return Batch._make((tokens, mel, *slots, references))
+        pitch = tf.zeros((shape.rows, 0))
+        if shape.has_pitch:
+            num_frames = shape.frames if is_static else -1
+            pitch = tf.gather(tables.pitches, table_rows(frame_runs, (shape.rows, num_frames)))
+        return Batch._make((tokens, mel, *slots, references, pitch))
 
     dataset = tf.data.Dataset.from_tensor_slices(tuple(runs))
     dataset = dataset.map(filled, num_parallel_calls=options.threads, deterministic=True)

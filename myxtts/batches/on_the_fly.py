@@ -63,6 +63,10 @@ def decoded_dataset(
         references: chooses the references, if the shape has them.
         is_static: False: each batch is as wide as its longest clip.
     """
+    if shape.has_pitch:
+        raise PlanError(
+            "The pitch of clips that are decoded while training is not known. Leave out data.preprocessing_mode."
+        )
     if shape.slots != 1:
         raise PlanError("Clips that are decoded while training cannot be packed. Use data.plan: fixed or dynamic.")
     clips, epochs = runs.clips.reshape(-1), epochs.reshape(-1)
@@ -103,6 +107,7 @@ def decoded_dataset(
             bands=bands,
             noise=noise,
             references=reference[:, None],
+            pitch=tf.zeros((shape.rows, 0)),
         )
 
     decoded = tf.data.Dataset.from_tensor_slices((known, chosen, drawn, is_clip))

@@ -81,6 +81,7 @@ def plan_corpus(
     seed: int,
     replicas: int = 1,
     batch_size: int | None = None,
+    has_pitch: bool = False,
     recorded_rates: np.ndarray | None = None,
     data_folder: Path | None = None,
 ) -> CorpusPlan:
@@ -92,6 +93,7 @@ def plan_corpus(
         seed: of the order.
         replicas: among which the rows of each batch are split.
         batch_size: measured value for `data.batch_size: auto`.
+        has_pitch: batches hold the pitch of every frame.
         recorded_rates: sample rate of each recording in Hz, for `sound`; None: that of the voice.
         data_folder: folder of the recordings, for messages; None: the table's folder.
 
@@ -125,6 +127,7 @@ def plan_corpus(
         clips=clips[~is_held_out],
         other_clips=clips[is_held_out],
         reference_frames=data.reference_frames if len(table.speakers) > 1 else 0,
+        has_pitch=has_pitch,
         seed=seed,
         replicas=replicas,
         **sizes,
@@ -190,6 +193,7 @@ def build_plan(
     gap_tokens: int = _DEFAULTS.gap_tokens,
     n_mels: int = _DEFAULTS.n_mels,
     reference_frames: int = 0,
+    has_pitch: bool = False,
     seed: int = TrainingConfig().seed,
     replicas: int = 1,
 ) -> Plan:
@@ -232,7 +236,8 @@ def build_plan(
         if kind == "dynamic":
             max_text_length, max_mel_frames = int(tokens.max()), int(frames.max())
         shapes = [BatchShape(batch_size, max_text_length, max_mel_frames)]
-    shapes = tuple(dataclasses.replace(shape, n_mels=n_mels, reference_frames=reference_frames) for shape in shapes)
+    more: dict[str, Any] = {"n_mels": n_mels, "reference_frames": reference_frames, "has_pitch": has_pitch}
+    shapes = tuple(dataclasses.replace(shape, **more) for shape in shapes)
     nothing = np.zeros(0, np.int32)
     plan = Plan(kind, seed, shapes, nothing, nothing, nothing, nothing, row_size)
     return with_clips(plan, clips, frame_counts, token_counts)

@@ -120,6 +120,10 @@ class PreparedTable(ClipTable):
     num_rows: int
     num_tokens: int
 
+    def pitches_of_frames(self) -> np.ndarray:
+        """Hz of each row of the frames, float32 (rows,), 0 where unvoiced; raises a `CacheError` if a clip has no pitch."""
+        raise NotImplementedError
+
 
 class Strings(Sequence[str]):
     """Strings of all clips in one mapped file; each is decoded when it is asked for."""
@@ -293,6 +297,19 @@ class Cache(PreparedTable):
         """Hz of each frame of one clip, float32 (frames,), 0 where unvoiced; empty if it was prepared without its sound."""
         start = int(self.pitch_starts[clip])
         return self.pitches[start : start + (int(self.frame_counts[clip]) if start else 0)]
+
+    def pitches_of_frames(self) -> np.ndarray:
+        """Hz of each row of `frames`, float32 (rows,), 0 where unvoiced; raises a `CacheError` if a clip has no pitch."""
+        starts, counts = self.pitch_starts, self.frame_counts
+        if not starts.all():
+            raise CacheError(
+                f"{int((starts == 0).sum())} of {len(starts)} clips in {self.folder} were prepared without their pitch, which "
+                "model.pitch needs. Train with the prepared corpus's own command, which prepares it."
+            )
+        result = np.zeros(self.num_rows, np.float32)
+        for frame_start, start, count in zip(self.frame_starts.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            result[frame_start : frame_start + count] = self.pitches[start : start + count]
+        return result
 
     def columns(self) -> dict[str, np.ndarray]:
         """Every column by name, as `myxtts.cache.writer.publish` takes them."""

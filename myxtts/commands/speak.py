@@ -117,6 +117,12 @@ def _add_speech_arguments(parser: argparse.ArgumentParser, clones: bool) -> None
         type=float,
         help="variation of the speech, from 0 (flat) to 1 (lively) (default: set by the voice)",
     )
+    parser.add_argument(
+        "--expressiveness",
+        type=float,
+        default=defaults.expressiveness,
+        help="how far the pitch moves around its mean, from 0 (monotone); only for voices that predict it (default: %(default)s)",
+    )
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -454,6 +460,7 @@ def _speech_options(arguments: argparse.Namespace, speaker: str | Speaker | None
         seed=arguments.seed,
         steps=arguments.steps,
         temperature=arguments.temperature,
+        expressiveness=arguments.expressiveness,
     )
 
 

@@ -191,6 +191,9 @@ class ModelConfig:
     recording_condition: bool = False
     """Give the decoder the bandwidth and the noise of each recording; the voice then speaks like a wide and clean one. For
     corpora of mixed quality."""
+    pitch: bool = False
+    """Give the decoder the pitch of every frame: of the recording in training, predicted when the voice speaks. The harmonics of
+    the mel, and with them the sound, become clearer (docs/voices.md). The prepared corpus then takes three times the disk."""
     reference_lowpass: Fraction = 0.0
     """Fraction of references that are low-passed at a random frequency in training, so that a narrow recording gives the same
     speaker."""

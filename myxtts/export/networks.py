@@ -5,8 +5,8 @@
 
 Inputs of the voice: `tokens` int64 (symbols,), `duration_scale` float (), `noise` float (frames, n_mels) with at least as many
 frames as are spoken, `steps` int64 (), `temperature` float (), `language` int64 (), and for voices of several speakers
-`speaker` float (speaker_channels,). Outputs: `mel` float (frames, n_mels) and `frames_per_symbol` int64 (2 · symbols + 1,),
-blanks included. A caller that wants exactly as much noise as there are frames cuts the graph at `features` and
+`speaker` float (speaker_channels,), for voices with pitch `expressiveness` float (). Outputs: `mel` float (frames, n_mels)
+and `frames_per_symbol` int64 (2 · symbols + 1,), blanks included. A caller that wants exactly as much noise as there are frames cuts the graph at `features` and
 `frames_per_symbol` (`myxtts.synthesis.engine`).
 """
 
@@ -24,10 +24,15 @@ from myxtts.export.graph import Graph
 from myxtts.models.spec import (
     DURATION_LAYERS,
     FRAMES_PER_STEP,
+    HIGHEST_PITCH,
+    PITCH_CENTER_HZ,
+    PITCH_DILATIONS,
+    PITCH_LOG_SPREAD,
     RECORDING_FEATURES,
     SPEAKER_LAYERS,
     TIME_CHANNELS,
     ModelSpec,
+    mel_bands,
 )
 from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 from myxtts.synthesis.voice_folder import (
@@ -55,6 +60,8 @@ def voice_model(spec: ModelSpec, mel: MelSpec, weights: Mapping[str, np.ndarray]
     }
     if spec.has_speakers:
         inputs["speaker"] = (FLOAT, (spec.speaker_channels,))
+    if spec.pitch:
+        inputs["expressiveness"] = (FLOAT, ())
     outputs = {log_mel: (FLOAT, ("frames", spec.n_mels)), frames: (INT64, ("expanded_symbols",))}
     metadata = {"format": GRAPH_FORMAT, "sample_rate": str(mel.sample_rate), "hop_length": str(mel.hop_length)}
     return graph.model("voice", inputs, outputs, metadata)
@@ -80,7 +87,8 @@ def add_speech(
         clean = graph.constant(np.zeros((1, RECORDING_FEATURES), np.float32))
         recording = graph.dense(clean, "recording_condition", has_bias=False)
         flow_condition = graph.node("Add", flow_condition, recording)
-    return _decoder(graph, spec, features, frames, flow_condition, noise), frames
+    pitch_condition = graph.dense(of_decoder, "pitch_condition", has_bias=False) if spec.pitch else None
+    return _decoder(graph, spec, features, frames, flow_condition, pitch_condition, noise), frames
 
 
 def speaker_model(spec: ModelSpec, weights: Mapping[str, np.ndarray], speaker_vectors: np.ndarray) -> onnx.ModelProto:
@@ -211,7 +219,15 @@ def _frames_per_symbol(graph: Graph, features: str, frames_per_second: float) ->
     return graph.node("Where", graph.node("IsNaN", logarithms), graph.integers(-1), known, name=FRAMES_PER_SYMBOL)
 
 
-def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, condition: str, noise: str | None) -> str:
+def _decoder(
+    graph: Graph,
+    spec: ModelSpec,
+    features: str,
+    frames: str,
+    condition: str,
+    pitch_condition: str | None,
+    noise: str | None,
+) -> str:
     """`XTTS.decode`: Euler steps of the flow from `temperature` · `noise` to a log-mel (frames, n_mels)."""
     ends = graph.node("CumSum", frames, graph.constant(0, np.int64))
     num_frames = graph.node("ReduceSum", frames, keepdims=0)
@@ -223,6 +239,9 @@ def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, conditio
     means = graph.dense(text, "mean_projection")
     both = graph.node("Concat", text, means, axis=-1)
     projected = graph.dense(both, "decoder/text_projection", has_bias=False)
+    if pitch_condition is not None:
+        harmonics = _pitch_features(graph, spec, *_pitch(graph, text, pitch_condition))
+        projected = graph.node("Add", projected, graph.dense(harmonics, "pitch_projection", has_bias=False))
 
     if noise is None:
         drawn = graph.node("RandomNormalLike", means)
@@ -240,6 +259,36 @@ def _decoder(graph: Graph, spec: ModelSpec, features: str, frames: str, conditio
     normalized = graph.loop("steps", start, ("frames", spec.n_mels), step)
     scaled = graph.node("Mul", normalized, graph.weight("mel_deviation"))
     return graph.node("Add", scaled, graph.weight("mel_mean"), name="mel")
+
+
+def _pitch(graph: Graph, text: str, condition: str) -> tuple[str, str]:
+    """Standardized pitch (frames, 1) with the asked expressiveness, and 1 in voiced frames: `XTTS.decode`."""
+    layer = "pitch_predictor"
+    values = graph.node("Add", graph.dense(text, f"{layer}/input"), condition)
+    for index, dilation in enumerate(PITCH_DILATIONS):
+        normed = graph.norm(values, f"{layer}/norm_{index}")
+        values = graph.node("Add", values, graph.convolution(normed, f"{layer}/convolution_{index}", dilation))
+    both = graph.dense(values, f"{layer}/output")
+    pitch, voicing = graph.nodes("Split", both, names=(None, None), axis=-1)
+    voiced = graph.node("Cast", graph.node("Greater", voicing, graph.constant(0.0)), to=FLOAT)
+    count = graph.node("Max", graph.node("ReduceSum", voiced, keepdims=1), graph.constant(1.0))
+    total = graph.node("ReduceSum", graph.node("Mul", pitch, voiced), keepdims=1)
+    mean = graph.node("Div", total, count)
+    movement = graph.node("Mul", graph.node("Sub", pitch, mean), "expressiveness")
+    return graph.node("Add", mean, movement), voiced
+
+
+def _pitch_features(graph: Graph, spec: ModelSpec, pitch: str, voiced: str) -> str:
+    """`models.pitch.pitch_features`: (frames, n_mels + 2)."""
+    centers, widths = mel_bands(spec.n_mels, spec.f_min, spec.f_max)
+    limited = graph.node("Clip", pitch, graph.constant(-HIGHEST_PITCH), graph.constant(HIGHEST_PITCH))
+    ratio = graph.node("Exp", graph.node("Mul", limited, graph.constant(-PITCH_LOG_SPREAD)))
+    angle = graph.node("Mul", ratio, graph.constant((np.pi * widths / PITCH_CENTER_HZ)[np.newaxis]))
+    blur = graph.node("Div", graph.node("Sin", angle), angle)
+    turns = graph.node("Mul", ratio, graph.constant((2 * np.pi * centers / PITCH_CENTER_HZ)[np.newaxis]))
+    ripple = graph.node("Mul", graph.node("Mul", blur, blur), graph.node("Cos", turns))
+    ones = graph.node("Add", graph.node("Mul", limited, graph.constant(0.0)), graph.constant(1.0))
+    return graph.node("Mul", graph.node("Concat", ripple, limited, ones, axis=-1), voiced)
 
 
 def _velocity(graph: Graph, spec: ModelSpec, projected: str, noisy: str, time: str, condition: str) -> str:

@@ -31,6 +31,7 @@ from myxtts.synthesis.reader import open_tokenizer
 from myxtts.synthesis.speaker import emphasize
 from myxtts.synthesis.vocoder import VOCODER_TENSORS, vocoder_file
 from myxtts.synthesis.voice_folder import (
+    EXPRESSIVENESS_INPUT,
     GRIFFIN_LIM,
     LICENSE_NAME,
     REFERENCES,
@@ -117,6 +118,8 @@ def add_voice(graph: Graph, voice: WholeVoice, speaker_index: str | None, noise:
         graph.node("Gather", graph.constant(vectors), speaker_index, name=SPEAKER_INPUT)
         if factor != 1:
             of_decoder = graph.node("Gather", graph.constant(emphasize(vectors, vectors, factor)), speaker_index)
+    if description.model_spec().pitch:
+        graph.node("Identity", graph.constant(1.0), name=EXPRESSIVENESS_INPUT)
     mel, frames = add_speech(graph, description.model_spec(), description.mel_spec(), noise, of_decoder)
     if voice.vocoder is None:
         samples = GriffinLimGraph(graph, description.mel_spec()).samples(mel)

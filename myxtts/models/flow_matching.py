@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.models.layout import NoRandomness, RowLayout
+from myxtts.models.pitch import pitch_errors, standardized_pitch
 from myxtts.models.speakers import with_virtual_speakers
 from myxtts.models.xtts import XTTS, AlignedBatch
 
@@ -39,6 +40,8 @@ class ClipLosses(NamedTuple):
     speaker: tf.Tensor
     """Weighted cross entropies of the speaker and the language by the speaker vector; 0 without `speaker_loss` and
     `language_adversary`."""
+    pitch: tf.Tensor
+    """Squared error of the pitch of voiced frames and cross entropy of voicing, summed over frames; 0 without `pitch`."""
 
 
 class Alignment(NamedTuple):
@@ -74,16 +77,15 @@ def clip_losses(
     predicted = symbols.per_clip_sum(tf.exp(tf.clip_by_value(log_durations, 0.0, LARGEST_LOG_DURATION)))
     alignment = Alignment(aligned.path, aligned.durations, predicted)
     if network.teacher is not None:
-        return _distillation_losses(network, aligned, condition, frames, randomness), alignment
+        return _distillation_losses(network, batch, aligned, condition, frames, randomness), alignment
     prior_errors = 0.5 * tf.reduce_mean(band_mask * tf.square(mel - aligned.means), axis=-1)
 
     time = randomness.uniform_per_clip("time")
     noisy, noise = _point_of_flow(aligned, time, frames, randomness)
     target = mel - (1 - SIGMA_MIN) * noise
     recording = network.recording_features(batch, randomness)
-    velocity = network.velocity(
-        aligned.text_of_frames, aligned.means, noisy, time, condition, frames, randomness, recording
-    )
+    projected = network.project_text(aligned.text_of_frames, aligned.means, *_recorded_pitch(network, batch))
+    velocity = network.velocity(projected, noisy, time, condition, frames, randomness, recording)
     flow_errors = tf.reduce_mean(band_mask * tf.square(velocity - target), axis=-1)
 
     losses = ClipLosses(
@@ -91,6 +93,7 @@ def clip_losses(
         prior=frames.per_clip_sum(prior_errors),
         duration=symbols.per_clip_sum(duration_errors),
         speaker=_speaker_errors(network, batch, vectors, is_virtual),
+        pitch=_pitch_losses(network, batch, aligned, condition, frames),
     )
     return losses, alignment
 
@@ -116,14 +119,28 @@ def decoded_again(network: XTTS, batch: Batch, randomness, steps: int) -> tf.Ten
     start = earliest + (latest - earliest) * randomness.uniform_per_clip("time")
     mel, _ = _point_of_flow(aligned, start, frames, randomness)
     recording = network.recording_features(batch, randomness)
+    projected = network.project_text(aligned.text_of_frames, aligned.means, *_recorded_pitch(network, batch))
     step_size = (1 - start) / steps
     for step in range(steps):
         time = start + step * step_size
-        velocity = network.velocity(
-            aligned.text_of_frames, aligned.means, mel, time, condition, frames, randomness, recording
-        )
+        velocity = network.velocity(projected, mel, time, condition, frames, randomness, recording)
         mel += frames.spread(step_size[..., tf.newaxis]) * velocity
     return tf.where(aligned.band_mask > 0, network.denormalize(mel), batch.mel) * frames.mask
+
+
+def _recorded_pitch(network: XTTS, batch: Batch) -> tuple[Any, Any]:
+    """Standardized pitch of the recordings and where it is voiced, (rows, frames) each; None for a network without pitch."""
+    if network.pitch_predictor is None:
+        return None, None
+    return standardized_pitch(batch.pitch), tf.cast(batch.pitch > 0, tf.float32)
+
+
+def _pitch_losses(network: XTTS, batch: Batch, aligned: AlignedBatch, condition, frames: RowLayout) -> tf.Tensor:
+    """`ClipLosses.pitch` (rows, slots). The text encoder does not learn from it; the speaker vector does."""
+    if network.pitch_predictor is None:
+        return tf.zeros_like(frames.lengths, tf.float32)
+    predicted = network.predict_pitch(tf.stop_gradient(aligned.text_of_frames), condition, frames)
+    return frames.per_clip_sum(pitch_errors(predicted, batch.pitch))
 
 
 def _point_of_flow(aligned: AlignedBatch, time, frames: RowLayout, randomness) -> tuple[tf.Tensor, tf.Tensor]:
@@ -135,7 +152,9 @@ def _point_of_flow(aligned: AlignedBatch, time, frames: RowLayout, randomness) -
     return ((1 - (1 - SIGMA_MIN) * time_of_frames) * noise + time_of_frames * end) * frames.mask, noise
 
 
-def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames: RowLayout, randomness) -> ClipLosses:
+def _distillation_losses(
+    network: XTTS, batch: Batch, aligned: AlignedBatch, condition, frames: RowLayout, randomness
+) -> ClipLosses:
     """How far the decoder's few steps are from the teacher's many, as squared errors of the velocity.
 
     Each step of the student starts where its own last one ended and aims at the teacher's point at the end of the step
@@ -145,8 +164,7 @@ def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames
     teacher, steps = network.teacher, network.spec.distill_steps
     if teacher is None or steps is None:
         raise ValueError("This network has no teacher, because its spec has no distill_steps. Set model.distill_steps.")
-    text = aligned.text_of_frames
-    features = tf.concat([text, tf.cast(aligned.means, text.dtype)], axis=-1)
+    inputs = aligned.text_of_frames, aligned.means, *_recorded_pitch(network, batch)
     flow_condition = network.flow_condition(condition)
     lowest, highest = DISTILLED_TEMPERATURES
     temperature = lowest + (highest - lowest) * randomness.uniform_per_clip("time")
@@ -158,7 +176,7 @@ def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames
         return velocity, point + velocity / count
 
     guide = point = start
-    guiding, projected = teacher.project_text(features), network.decoder.project_text(features)
+    guiding, projected = network.project_text(*inputs, decoder=teacher), network.project_text(*inputs)
     errors = tf.zeros(frames.mask.shape[:2])
     for number in range(steps):
         for part in range(TEACHER_STEPS):
@@ -167,7 +185,8 @@ def _distillation_losses(network: XTTS, aligned: AlignedBatch, condition, frames
         velocity, point = moved(network.decoder, projected, tf.stop_gradient(point), number, steps)
         errors += tf.reduce_mean(tf.square(velocity - target), axis=-1) / steps
     nothing = tf.zeros_like(temperature)
-    return ClipLosses(flow=frames.per_clip_sum(errors), prior=nothing, duration=nothing, speaker=nothing)
+    flow = frames.per_clip_sum(errors)
+    return ClipLosses(flow=flow, prior=nothing, duration=nothing, speaker=nothing, pitch=nothing)
 
 
 def _speaker_errors(network: XTTS, batch: Batch, vectors: Any, is_virtual: Any) -> tf.Tensor:

@@ -105,7 +105,10 @@ def with_virtual_speakers(batch: Batch, frames: RowLayout, randomness, spec: Mod
         of_references = tf.repeat(tf.reshape(positions, (rows * slots, 1, n_mels)), size, axis=1)
         shifted = tf.reshape(warped(flat, of_references), references.shape)
         references = tf.where(is_virtual[..., tf.newaxis, tf.newaxis], shifted, references)
-    return batch._replace(mel=mel, bands=bands, references=references), is_virtual
+    pitch = batch.pitch
+    if spec.pitch:
+        pitch *= tf.squeeze(frames.spread(factors[..., tf.newaxis]), axis=-1)
+    return batch._replace(mel=mel, bands=bands, references=references, pitch=pitch), is_virtual
 
 
 def draw_factors(randomness, fraction: float) -> tuple[Any, Any]:

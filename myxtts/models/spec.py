@@ -32,8 +32,23 @@ TIME_CHANNELS = 64
 """Channels of the embedded flow time and of the condition of a clip. Chosen; not measured."""
 RECORDING_FEATURES = 3
 """Missing bandwidth, noise, whether both are hidden."""
+PITCH_CHANNELS = 128
+"""Of the pitch predictor. Chosen; not measured."""
+PITCH_DILATIONS = (1, 2, 4)
+"""Of its convolutions over frames."""
+PITCH_CENTER_HZ, PITCH_LOG_SPREAD = 150.0, 0.35
+"""A pitch is predicted as the logarithm of its ratio to the center, in multiples of the spread: roughly standardized for the
+voices of women and men."""
+HIGHEST_PITCH = 4.0
+"""In these units (37 to 608 Hz): beyond what `audio.clips` labels. A predicted pitch is limited to it."""
 NORM_EPSILON = 1e-5
 """Added to the mean square in every norm. Chosen; not measured."""
+
+
+def mel_bands(n_mels: int, f_min: float, f_max: float) -> tuple[np.ndarray, np.ndarray]:
+    """Center of each mel band and half the width of its triangle, in Hz: float32 (n_mels,) each."""
+    edges = mel_to_hz(np.linspace(hz_to_mel(f_min), hz_to_mel(f_max), n_mels + 2))
+    return edges[1:-1].astype(np.float32), ((edges[2:] - edges[:-2]) / 2).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -61,6 +76,8 @@ class ModelSpec:
     """Repeated cyclically over the decoder's layers. `data.gap_frames` must be at least the largest (kernels have 3 taps)."""
     recording_condition: bool = False
     """Whether the decoder is conditioned on the bandwidth and the noise of a recording."""
+    pitch: bool = False
+    """Whether the decoder gets the pitch of every frame, which is predicted when the voice speaks."""
     reference_lowpass: float = 0.0
     virtual_speakers: float = 0.0
     speaker_loss: float = 0.0

@@ -24,6 +24,7 @@ from myxtts.models.aligner import (
 )
 from myxtts.models.encoder_decoder import DurationPredictor, FlowDecoder, TextEncoder
 from myxtts.models.layout import NoRandomness, RowLayout, expand_with_blanks
+from myxtts.models.pitch import PitchPredictor, pitch_features
 from myxtts.models.speakers import SpeakerEncoder, low_passed
 from myxtts.models.spec import RECORDING_FEATURES, TIME_CHANNELS, ModelSpec
 
@@ -105,6 +106,20 @@ class XTTS(keras.layers.Layer):
             self.recording_condition = keras.layers.Dense(
                 TIME_CHANNELS, use_bias=False, kernel_initializer="zeros", dtype="float32", name="recording_condition"
             )
+        self.pitch_predictor = None
+        if self.spec.pitch:
+            self.pitch_predictor = PitchPredictor(dtype=policy, name="pitch_predictor")
+            self.pitch_condition = keras.layers.Dense(
+                self.pitch_predictor.channels, use_bias=False, dtype="float32", name="pitch_condition"
+            )
+            # Zeros: a network that starts from one without pitch begins with what that one does.
+            self.pitch_projection = keras.layers.Dense(
+                self.spec.decoder_channels,
+                use_bias=False,
+                kernel_initializer="zeros",
+                dtype=policy,
+                name="pitch_projection",
+            )
         self.speaker_encoder = None
         if self.spec.has_speakers:
             self.speaker_encoder = SpeakerEncoder(self.spec.speaker_channels, dtype=policy, name="speaker_encoder")
@@ -140,6 +155,10 @@ class XTTS(keras.layers.Layer):
         self.flow_condition.build(condition)
         if self.recording_condition is not None:
             self.recording_condition.build((None, None, RECORDING_FEATURES))
+        if self.pitch_predictor is not None:
+            self.pitch_predictor.build((None, None, spec.text_channels))
+            self.pitch_condition.build(condition)
+            self.pitch_projection.build((None, None, spec.n_mels + 2))
         if self.speaker_encoder is not None:
             self.speaker_encoder.build((None, None, spec.n_mels))
             self.unknown_speaker = self.add_weight(
@@ -186,12 +205,42 @@ class XTTS(keras.layers.Layer):
             means=self.mean_projection(text_of_frames),
         )
 
-    def velocity(self, text_of_frames, means, noisy, time, condition, frames: RowLayout, randomness, recording=None):
-        """The decoder's velocity (rows, frames, n_mels).
+    def predict_pitch(self, text_of_frames, condition, frames: RowLayout) -> tuple[tf.Tensor, tf.Tensor]:
+        """Standardized pitch and logit of voicing of every frame, float32 (rows, frames) each.
+
+        Args:
+            text_of_frames: (rows, frames, text_channels).
+            condition: (rows, slots, speaker_channels), speaker and language.
+            frames: layout of the frames.
+        """
+        if self.pitch_predictor is None:
+            raise ValueError("This network was built without pitch. Set model.pitch.")
+        return self.pitch_predictor(text_of_frames, frames.spread(self.pitch_condition(condition)), layout=frames)
+
+    def project_text(
+        self, text_of_frames, means, pitch=None, voiced=None, decoder: FlowDecoder | None = None
+    ) -> tf.Tensor:
+        """The decoder's input that is the same at every flow time: (rows, frames, decoder_channels).
 
         Args:
             text_of_frames: (rows, frames, text_channels), features of each frame's symbol.
             means: (rows, frames, n_mels), predicted mean mel of each frame.
+            pitch: (rows, frames), standardized; only for a network with pitch.
+            voiced: (rows, frames), 1 in voiced frames.
+            decoder: whose input it is; None: the network's own.
+        """
+        both = tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
+        projected = (decoder or self.decoder).project_text(both)
+        if self.pitch_predictor is None:
+            return projected
+        features = pitch_features(pitch, voiced, self.spec)
+        return projected + self.pitch_projection(tf.cast(features, projected.dtype))
+
+    def velocity(self, projected, noisy, time, condition, frames: RowLayout, randomness, recording=None):
+        """The decoder's velocity (rows, frames, n_mels).
+
+        Args:
+            projected: result of `project_text`.
             noisy: (rows, frames, n_mels), the point of the flow.
             time: (rows, slots), flow time in [0, 1].
             condition: (rows, slots, speaker_channels), speaker and language.
@@ -199,9 +248,6 @@ class XTTS(keras.layers.Layer):
             randomness: source of the dropout.
             recording: (rows, slots, RECORDING_FEATURES); None: wide and clean.
         """
-        projected = self.decoder.project_text(
-            tf.concat([text_of_frames, tf.cast(means, text_of_frames.dtype)], axis=-1)
-        )
         flow_condition = self.flow_condition(condition)
         if self.recording_condition is not None and recording is not None:
             flow_condition += self.recording_condition(recording)
@@ -269,7 +315,7 @@ class XTTS(keras.layers.Layer):
         text = self.text_encoder(expanded, spread, layout=symbols, randomness=NoRandomness())
         return text, self.duration_predictor(text, layout=symbols, randomness=NoRandomness())
 
-    def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature):
+    def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature, expressiveness=1.0):
         """Integrate the flow by Euler's method from noise to log-mels.
 
         Args:
@@ -280,6 +326,7 @@ class XTTS(keras.layers.Layer):
             languages: int32 (rows,).
             num_steps: integer scalar, number of Euler steps; a tensor does not cause a new trace.
             temperature: scalar factor of the noise; a tensor does not cause a new trace.
+            expressiveness: scalar factor of the movements of the predicted pitch around its mean.
 
         Returns:
             float32 (rows, frames, n_mels), 0 beyond the end of each text.
@@ -289,8 +336,16 @@ class XTTS(keras.layers.Layer):
         frames = RowLayout(tf.zeros((rows, 1), tf.int32), lengths, num_frames)
         text_of_frames = tf.matmul(tf.cast(path_of_durations(durations, num_frames), encoded.dtype), encoded)
         means = self.mean_projection(text_of_frames)
-        projected = self.decoder.project_text(tf.concat([text_of_frames, tf.cast(means, encoded.dtype)], axis=-1))
-        condition = self.flow_condition(self._given_condition(speaker_vectors, languages))
+        given = self._given_condition(speaker_vectors, languages)
+        pitch = voiced = None
+        if self.pitch_predictor is not None:
+            pitch, voicing = self.predict_pitch(text_of_frames, given, frames)
+            voiced = tf.cast(voicing > 0, tf.float32) * frames.mask[..., 0]
+            count = tf.maximum(tf.reduce_sum(voiced, axis=1, keepdims=True), 1.0)
+            mean = tf.reduce_sum(voiced * pitch, axis=1, keepdims=True) / count
+            pitch = mean + expressiveness * (pitch - mean)
+        projected = self.project_text(text_of_frames, means, pitch, voiced)
+        condition = self.flow_condition(given)
 
         num_steps = tf.convert_to_tensor(num_steps)
         step_size = 1.0 / tf.cast(num_steps, tf.float32)

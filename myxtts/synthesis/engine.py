@@ -20,6 +20,7 @@ from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
 from myxtts.synthesis.onnx_file import cut_model, weights_of
 from myxtts.synthesis.voice_folder import (
+    EXPRESSIVENESS_INPUT,
     FEATURES,
     FRAMES_PER_SYMBOL,
     LONGEST_SYMBOL_SECONDS,
@@ -97,6 +98,8 @@ class Sampling(NamedTuple):
     temperature: float
     decoder_speaker: np.ndarray | None = None
     """Speaker vector of the decoder; None: that of the text."""
+    expressiveness: float = 1.0
+    """Factor of the movements of the pitch; a voice without pitch has no use for it."""
 
 
 class EncodedText(NamedTuple):
@@ -167,6 +170,7 @@ def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
         "temperature": np.array(sampling.temperature, np.float32),
         "language": np.array(sampling.language, np.int64),
         SPEAKER_INPUT: sampling.speaker.astype(np.float32),
+        EXPRESSIVENESS_INPUT: np.array(sampling.expressiveness, np.float32),
     }
 
 

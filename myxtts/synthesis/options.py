@@ -74,6 +74,15 @@ def check_can_clone(model: ModelSpec) -> None:
         raise VoiceError("This voice was trained on one speaker and cannot clone. Train on several speakers for that.")
 
 
+def check_expressiveness(expressiveness: float, model: ModelSpec) -> None:
+    """Raise a `VoiceError` if a voice that does not predict its pitch is asked for more or less of its movements."""
+    if expressiveness != 1 and not model.pitch:
+        raise VoiceError(
+            f"This voice does not predict its pitch, so it has no expressiveness. Received: {expressiveness:g}. Leave it out, or "
+            "train a voice with model.pitch."
+        )
+
+
 def check_language(language: str | None, languages: Sequence[str]) -> str:
     """The voice's own code of a language given by code or name (`fa`, `Persian`), its first if None; otherwise a `VoiceError`."""
     if language is None:
@@ -119,6 +128,8 @@ class SpeechOptions:
     """Euler steps of the decoder: more is slower and may be clearer."""
     temperature: float | None = None
     """Size of the noise that the decoder starts from: 0 is flat, 1 is lively."""
+    expressiveness: float = 1.0
+    """How far the pitch moves around its mean: 0 is monotone, 1 as predicted. Only for voices that predict it."""
     starts_early: bool = False
     """Speak the first clause of a text apart, so that a stream begins sooner."""
 
@@ -141,6 +152,7 @@ _RANGES = {
     "seed": (Integral, 0, 2**63 - 1),
     "steps": (Integral, 1, 100),
     "temperature": (Real, 0.0, 2.0),
+    "expressiveness": (Real, 0.0, 3.0),
 }
 _VOICE_DEFAULTS = ("steps", "temperature")
 

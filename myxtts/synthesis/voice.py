@@ -35,6 +35,7 @@ from myxtts.synthesis.markup import Part, SpokenText, Style, parse_markup
 from myxtts.synthesis.options import (
     SpeechOptions,
     check_can_clone,
+    check_expressiveness,
     check_language,
     check_number,
     check_text_length,
@@ -317,6 +318,7 @@ class Voice:
 
     def sampling(self, options: SpeechOptions, style: Style = Style()) -> Sampling:  # noqa: B008 - it is immutable
         """The options with the voice's defaults filled in, and with what a style changes."""
+        check_expressiveness(options.expressiveness, self._model)
         text_language = check_language(options.language, self.languages)
         language = text_language if style.language is None else check_language(style.language, self.languages)
         speaker = style.speaker or options.speaker or self.description.default_speakers.get(text_language)
@@ -334,6 +336,7 @@ class Voice:
             steps=defaults.steps if options.steps is None else options.steps,
             temperature=defaults.temperature if options.temperature is None else options.temperature,
             decoder_speaker=of_decoder,
+            expressiveness=options.expressiveness,
         )
 
 

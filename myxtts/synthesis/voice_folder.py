@@ -57,6 +57,8 @@ MOST_STEPS, MOST_EMPHASIS = 100, 8
 """Limits of `Defaults`."""
 VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
 SPEAKER_INPUT = "speaker"
+EXPRESSIVENESS_INPUT = "expressiveness"
+"""Input of voices with pitch."""
 FEATURES, FRAMES_PER_SYMBOL, MEL = "features", "frames_per_symbol", "mel"
 """Tensors of voice.onnx; the first is inside the graph, the others are its outputs."""
 REFERENCES, VECTORS = "references", "vectors"
@@ -386,8 +388,10 @@ def speaker_vectors_of(weights: Mapping[str, np.ndarray], description: VoiceDesc
 
 def voice_tensors(description: VoiceDescription) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the inputs and outputs of voice.onnx."""
-    speaker = (SPEAKER_INPUT,) if description.model_spec().has_speakers else ()
-    return (*VOICE_INPUTS, *speaker), (MEL, FRAMES_PER_SYMBOL)
+    spec = description.model_spec()
+    speaker = (SPEAKER_INPUT,) if spec.has_speakers else ()
+    expressiveness = (EXPRESSIVENESS_INPUT,) if spec.pitch else ()
+    return (*VOICE_INPUTS, *speaker, *expressiveness), (MEL, FRAMES_PER_SYMBOL)
 
 
 def find_voices(folder: str | Path) -> list[Path]:

@@ -99,7 +99,7 @@ def _write(
     path: Path, model: XTTS, cache: Cache, config: XTTSConfig, progress: Callable[[str, int, int], None]
 ) -> None:
     """Decode every training clip; a reader sees no file or the whole one."""
-    plan = plan_corpus(cache, config.data, seed=config.training.seed).training
+    plan = plan_corpus(cache, config.data, seed=config.training.seed, has_pitch=model.spec.pitch).training
     decode = tf.function(
         lambda batch: decoded_again(
             model, batch, ClipRandomness(config.training.seed, 0, batch.clips, drops=False), DECODER_STEPS

@@ -39,7 +39,7 @@ DIMENSIONS = (
 )
 FOLLOWED = {
     "data": (*MEL_FIELDS, "text_symbols", "language", "bandwidth_aware"),
-    "model": ("size", "recording_condition", *DIMENSIONS),
+    "model": ("size", "recording_condition", "pitch", *DIMENSIONS),
 }
 """Settings that belong to weights: at their default, they take the values that the weights were trained with."""
 
@@ -194,6 +194,7 @@ def _settings_of_origin(model: ModelConfig, origin: Origin) -> dict[str, dict[st
         "model": {
             "size": size,
             "recording_condition": origin.model.recording_condition,
+            "pitch": origin.model.pitch,
             **{name: trained[name] for name in DIMENSIONS if trained[name] != standard[name]},
         },
     }

@@ -51,7 +51,13 @@ FREE_OF_SPEC = {
 }  # fmt: skip
 """Numbers of the network that weights do not depend on, or that the names in the corpus describe better."""
 
-ADDED_TO_SPEC = {"recording_condition": False, "speaker_loss": 0.0, "language_adversary": 0.0, "distill_steps": None}
+ADDED_TO_SPEC = {
+    "recording_condition": False,
+    "pitch": False,
+    "speaker_loss": 0.0,
+    "language_adversary": 0.0,
+    "distill_steps": None,
+}
 """Settings with weights that checkpoints of earlier versions do not name, with what they mean there."""
 
 

@@ -27,8 +27,8 @@ from myxtts.training.state import TrainState
 
 DURATION_WEIGHT = 1.0
 """As in Matcha-TTS, whose loss is the plain sum of its terms."""
-NUM_TERMS = 4
-"""Flow, prior, duration, speaker."""
+NUM_TERMS = 5
+"""Flow, prior, duration, speaker, pitch."""
 NUM_COUNTS = 3
 """Valid frames, valid blank-expanded symbols, clips."""
 
@@ -49,22 +49,23 @@ def loss_terms(losses: ClipLosses, counts: tf.Tensor) -> tf.Tensor:
             tf.reduce_sum(losses.prior) / frames,
             tf.reduce_sum(losses.duration) / symbols,
             tf.reduce_sum(losses.speaker) / clips,
+            tf.reduce_sum(losses.pitch) / frames,
         ]
     )
 
 
 def total_loss(terms):
     """The number that is minimized, from the means: a tensor or an array (`NUM_TERMS`,)."""
-    return terms[0] + terms[1] + DURATION_WEIGHT * terms[2] + terms[3]
+    return terms[0] + terms[1] + DURATION_WEIGHT * terms[2] + terms[3] + terms[4]
 
 
 METRICS = (
-    "loss", "flow", "prior", "duration", "speaker", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
+    "loss", "flow", "prior", "duration", "speaker", "pitch", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
     "stop_wishes",
 )  # fmt: skip
 STEP_COUNTS = NUM_COUNTS + 1
 """Numbers that are summed over replicas before a step: the counts of its clips, and the workers that want to stop."""
-VALIDATION_SUMS = ("flow", "prior", "duration", "speaker", "frames", "symbols", "clips", "predicted_frames")
+VALIDATION_SUMS = ("flow", "prior", "duration", "speaker", "pitch", "frames", "symbols", "clips", "predicted_frames")
 ALIGNMENT_PRIOR_WEIGHT = 400.0
 """Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; the likelihoods of two symbols
 for a frame differ by tens. Chosen; not measured."""

@@ -148,7 +148,13 @@ class XTTSTrainer:
             def opened(batch_size: int | None = None) -> TrainingCorpus:
                 announce = self.display.line if batch_size is None else None
                 return open_training_corpus(
-                    config.data, config.training, hardware.replicas, progress, announce, batch_size=batch_size
+                    config.data,
+                    config.training,
+                    hardware.replicas,
+                    progress,
+                    announce,
+                    batch_size=batch_size,
+                    with_pitch=config.model.pitch,
                 )
 
             corpus = hardware.in_turn(opened)

@@ -88,6 +88,7 @@ def open_training_corpus(
     progress: Callable[[str, int, int], None] | None = None,
     announce: Callable[[str], None] | None = None,
     batch_size: int | None = None,
+    with_pitch: bool = False,
 ) -> TrainingCorpus:
     """Prepare the clips that are not prepared, open the cache, and plan.
 
@@ -96,8 +97,9 @@ def open_training_corpus(
         progress: called with the stage, and how much of it is done.
         announce: prints a line.
         batch_size: measured for `data.batch_size: auto`; a number there wins.
+        with_pitch: with the pitch of every frame, for `model.pitch`.
     """
-    cache, report, rejections = _open_clips(data, progress, announce or (lambda line: None))
+    cache, report, rejections = _open_clips(data, progress, announce or (lambda line: None), with_pitch)
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
         cache,
@@ -105,6 +107,7 @@ def open_training_corpus(
         seed=training.seed,
         replicas=replicas,
         batch_size=batch_size,
+        has_pitch=with_pitch,
         recorded_rates=None if report is None else report.recorded_rates,
         data_folder=data_folder,
     )
@@ -122,7 +125,10 @@ def open_training_corpus(
 
 
 def _open_clips(
-    data: DataConfig, progress: Callable[[str, int, int], None] | None, announce: Callable[[str], None]
+    data: DataConfig,
+    progress: Callable[[str, int, int], None] | None,
+    announce: Callable[[str], None],
+    with_pitch: bool,
 ) -> tuple[Cache | RecordingTable, PrepareReport | None, tuple[Rejection, ...]]:
     """The prepared clips, or the recordings, and what was rejected; a way of loading slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
@@ -133,7 +139,7 @@ def _open_clips(
         return recordings, None, recordings.rejections
     if not data.use_tf_native_loading:
         announce(PYTHON_NOTICE)
-    cache = prepare_cache(data, progress=progress, announce=announce)
+    cache = prepare_cache(data, progress=progress, announce=announce, with_sound=with_pitch)
     return cache, cache.report, cache.report.rejections
 
 

@@ -183,9 +183,16 @@ class VoiceTask:
             "flow": named["flow"] / named["frames"],
             "prior": named["prior"] / named["frames"],
             "duration": named["duration"] / named["symbols"],
+            "speaker": 0.0,  # the loss of a voice has no classifiers, one of which is trained adversarially
+            "pitch": named["pitch"] / named["frames"],
         }
-        # The loss of a voice: without the classifiers, one of which is trained adversarially.
-        return {"loss": total_loss([*terms.values(), 0.0]), **terms, "duration_scale": self.history.duration_scale}
+        loss = total_loss(list(terms.values()))
+        shown = {name: value for name, value in terms.items() if name in self._shown_terms()}
+        return {"loss": loss, **shown, "duration_scale": self.history.duration_scale}
+
+    def _shown_terms(self) -> tuple[str, ...]:
+        """The terms of the validation loss that this network has."""
+        return ("flow", "prior", "duration", *(("pitch",) if self.state.model.spec.pitch else ()))
 
     def validation_batches(self) -> Iterator[Batch]:
         """Every held-out clip once."""
@@ -324,6 +331,7 @@ def batch_of_rows(text, mel, text_lengths, mel_lengths) -> Batch:
         bands=tf.fill((rows, 1), n_mels),
         noise=tf.zeros((rows, 1)),
         references=tf.zeros((rows, 1, 0, n_mels)),
+        pitch=tf.zeros((rows, 0)),
     )
 
 
