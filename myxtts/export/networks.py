@@ -4,10 +4,10 @@
 `speaker_model`: the speaker encoder of voices that clone.
 
 Inputs of the voice: `tokens` int64 (symbols,), `duration_scale` float (), `noise` float (frames, n_mels) with at least as many
-frames as are spoken, `steps` int64 (), `temperature` float (), `language` int64 (), and for voices of several speakers
-`speaker` float (speaker_channels,), for voices with pitch `expressiveness` float (). Outputs: `mel` float (frames, n_mels)
-and `frames_per_symbol` int64 (2 · symbols + 1,), blanks included. A caller that wants exactly as much noise as there are frames cuts the graph at `features` and
-`frames_per_symbol` (`myxtts.synthesis.engine`).
+frames as are spoken, `steps` int64 (), `temperature` float (), `language` int64 (), for voices of several speakers
+`speaker` float (speaker_channels,), and for voices with pitch `expressiveness` float (). Outputs: `mel` float (frames, n_mels)
+and `frames_per_symbol` int64 (2 · symbols + 1,), blanks included. A caller that wants exactly as much noise as there are frames
+cuts the graph at `features` and `frames_per_symbol` (`myxtts.synthesis.engine`).
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _pitch(graph: Graph, text: str, condition: str) -> tuple[str, str]:
         values = graph.node("Add", values, graph.convolution(normed, f"{layer}/convolution_{index}", dilation))
     both = graph.dense(values, f"{layer}/output")
     pitch, voicing = graph.nodes("Split", both, names=(None, None), axis=-1)
-    voiced = graph.node("Cast", graph.node("Greater", voicing, graph.constant(0.0)), to=FLOAT)
+    voiced = graph.node("Cast", graph.node("GreaterOrEqual", voicing, graph.constant(0.0)), to=FLOAT)
     count = graph.node("Max", graph.node("ReduceSum", voiced, keepdims=1), graph.constant(1.0))
     total = graph.node("ReduceSum", graph.node("Mul", pitch, voiced), keepdims=1)
     mean = graph.node("Div", total, count)

@@ -340,7 +340,7 @@ class XTTS(keras.layers.Layer):
         pitch = voiced = None
         if self.pitch_predictor is not None:
             pitch, voicing = self.predict_pitch(text_of_frames, given, frames)
-            voiced = tf.cast(voicing > 0, tf.float32) * frames.mask[..., 0]
+            voiced = tf.cast(voicing >= 0, tf.float32) * frames.mask[..., 0]
             count = tf.maximum(tf.reduce_sum(voiced, axis=1, keepdims=True), 1.0)
             mean = tf.reduce_sum(voiced * pitch, axis=1, keepdims=True) / count
             pitch = mean + expressiveness * (pitch - mean)
