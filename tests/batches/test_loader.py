@@ -221,3 +221,11 @@ def test_a_batch_is_the_batch_of_the_model(tmp_path):
     table = make_table(tmp_path)
     (dataset,) = datasets_of(table, plan_of(table, "packed"))
     assert isinstance(next(iter(dataset)), Batch)
+
+
+@pytest.mark.parametrize("kind", ["packed", "dynamic"])
+def test_the_pitch_of_a_frame_lies_where_the_frame_lies(tmp_path, kind):
+    table = make_table(tmp_path)
+    (dataset,) = datasets_of(table, plan_of(table, kind, has_pitch=True))
+    for batch in dataset:
+        np.testing.assert_array_equal(batch.pitch, batch.mel[..., 0])

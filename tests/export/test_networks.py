@@ -49,7 +49,14 @@ def assert_same_speech(model: XTTS, engine, ids, sampling: Sampling, frames_per_
     noise = noise_of(3, 0, int(expected.sum()), model.spec.n_mels)
     durations = tf.constant(expected[None].astype(np.int32))
     mel = model.decode(
-        features, durations, tf.constant(noise[None]), vectors, languages, sampling.steps, sampling.temperature
+        features,
+        durations,
+        tf.constant(noise[None]),
+        vectors,
+        languages,
+        sampling.steps,
+        sampling.temperature,
+        sampling.expressiveness,
     )
     difference = engine.decode(encoded.features, encoded.frames, noise, sampling) - mel[0].numpy()
     assert np.abs(difference).max() < 1e-3
@@ -85,6 +92,20 @@ def test_a_voice_with_a_recording_condition_speaks_as_from_a_wide_and_clean_reco
     network_of_voice = network(description.model_spec(), weights)
     sampling = Sampling(vectors[1], 0, 1.0, 5, 1.0)
     assert_same_speech(network_of_voice, engine, [5, 9, 12, 4, 20, 11], sampling, MEL.frames_per_second)
+
+
+def test_a_voice_with_pitch_speaks_as_its_network_does(tmp_path):
+    folder = write_voice(tmp_path / "voice", ("anna", "ben"), model=describe(("anna", "ben")).model | {"pitch": True})
+    description, weights = read_weights(folder)
+    engine, vectors = load_engine(folder, description)
+    ids, model, mels = [5, 9, 12, 4, 20, 11], network(description.model_spec(), weights), []
+    for expressiveness in (0.0, 1.7):
+        sampling = Sampling(vectors[1], 0, 1.0, 5, 1.0, expressiveness=expressiveness)
+        assert_same_speech(model, engine, ids, sampling, MEL.frames_per_second)
+        encoded = engine.encode(ids, sampling)
+        noise = noise_of(3, 0, int(encoded.frames.sum()), MEL.n_mels)
+        mels.append(engine.decode(*encoded, noise, sampling))
+    assert np.abs(mels[0] - mels[1]).max() > 0.01
 
 
 @pytest.mark.parametrize("frames", [64, 67, 200])

@@ -28,6 +28,7 @@ class Clip:
     speaker: int
     language: int
     reference: np.ndarray
+    pitch: np.ndarray
 
 
 def make_clips(count: int, seed: int = 0) -> list[Clip]:
@@ -40,11 +41,14 @@ def make_clips(count: int, seed: int = 0) -> list[Clip]:
         durations = random.integers(4, 9, len(tokens))
         mel = np.repeat(sounds[tokens], durations, axis=0) + 0.1 * random.normal(size=(durations.sum(), N_MELS))
         reference = random.normal(size=(16, N_MELS)).astype(np.float32)
-        clips.append(Clip(index, tokens, mel.astype(np.float32), index % 2, index % 2, reference))
+        pitch = np.where(np.arange(len(mel)) % 7 < 5, 120.0 + 2 * np.arange(len(mel)), 0.0).astype(np.float32)
+        clips.append(Clip(index, tokens, mel.astype(np.float32), index % 2, index % 2, reference, pitch))
     return clips
 
 
-def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_references: bool = True) -> Batch:
+def lay_out(
+    rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_references: bool = True, has_pitch: bool = False
+) -> Batch:
     """A batch with the given clips in each row, with gaps between them."""
     shape = (len(rows), slots)
     values = {
@@ -60,6 +64,7 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
         "bands": np.full(shape, N_MELS, np.int32),
         "noise": np.zeros(shape, np.float32),
         "references": np.zeros((*shape, 16 if has_references else 0, N_MELS), np.float32),
+        "pitch": np.zeros((len(rows), frames if has_pitch else 0), np.float32),
     }
     for row, clips in enumerate(rows):
         token, frame = 0, 0
@@ -73,6 +78,8 @@ def lay_out(rows: list[list[Clip]], tokens: int, frames: int, slots: int, has_re
             values["speakers"][row, slot], values["languages"][row, slot] = clip.speaker, clip.language
             if has_references:
                 values["references"][row, slot] = clip.reference
+            if has_pitch:
+                values["pitch"][row, frame : frame + len(clip.mel)] = clip.pitch
             token += len(clip.tokens) + GAP_TOKENS
             frame += len(clip.mel) + GAP_FRAMES
     return Batch(**{name: tf.constant(value) for name, value in values.items()})

@@ -68,6 +68,9 @@ def random_weights(description: VoiceDescription) -> dict[str, np.ndarray]:
     weights["mel_deviation"] = np.ones(MEL.n_mels, np.float32)
     # Symbols of one to a few frames, as in speech.
     weights["duration_predictor/output/bias"] = weights["duration_predictor/output/bias"] * 0 + 0.7
+    if description.model_spec().pitch:  # mostly voiced, at pitches of voices
+        weights["pitch_predictor/output/kernel"] = weights["pitch_predictor/output/kernel"] * np.float32(0.3)
+        weights["pitch_predictor/output/bias"] = np.array([0.0, 0.5], np.float32)
     return weights
 
 
