@@ -56,6 +56,17 @@ def test_rows_follow_from_seed_and_epoch_alone(kind):
     assert not np.array_equal(first.rows_of_epoch(4).rows, speech_plan(kind, seed=99).rows_of_epoch(4).rows)
 
 
+@pytest.mark.parametrize("kind", PLAN_KINDS)
+def test_neighboring_seeds_share_no_epoch(kind):
+    """Epoch e of seed 1 must not be epoch e - 1 of seed 2."""
+
+    def epochs(seed):
+        plan = speech_plan(kind, seed=seed)
+        return {plan.rows_of_epoch(epoch).rows.tobytes() for epoch in range(4)}
+
+    assert not epochs(1) & epochs(2)
+
+
 @settings(deadline=None, max_examples=40)
 @given(kinds, st.integers(1, 90), st.integers(1, 24), st.integers(0, 30))
 def test_resume_from_any_position_yields_the_remaining_batches(kind, clips, batch_size, done):

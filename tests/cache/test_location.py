@@ -1,10 +1,12 @@
 """Where caches are, and what they take from the corpus: the rates of its recordings, the language it was prepared in."""
 
+import contextlib
 import shutil
 
 import numpy as np
 import pytest
 
+from myxtts.cache import location
 from myxtts.cache.location import (
     RATES_NAME,
     cache_root,
@@ -91,6 +93,24 @@ def test_only_new_changed_and_unreadable_recordings_are_opened(tmp_path, probe):
     rates, opened = probe(tmp_path / "corpus")
     assert (rates["rate"].tolist(), opened) == ([8000, 16000, 0], ["clip000.wav", "clip002.wav"])
     assert rates["samples"][0] == 12000
+
+
+def test_recordings_are_opened_once_although_two_processes_prepare_them(tmp_path, probe, monkeypatch):
+    make_corpus(tmp_path, 2)
+    folder_lock = location.cache_lock
+
+    @contextlib.contextmanager
+    def after_another_process(folder, announce):
+        """The lock is free when another process has probed the same recordings."""
+        monkeypatch.setattr(location, "cache_lock", folder_lock)
+        probe(tmp_path)
+        with folder_lock(folder, announce):
+            yield
+
+    monkeypatch.setattr(location, "cache_lock", after_another_process)
+    rates, opened = probe(tmp_path)
+    assert location.cache_lock is folder_lock
+    assert (rates["rate"].tolist(), sorted(opened)) == ([16000, 16000], ["clip000.wav", "clip001.wav"])
 
 
 def test_a_corpus_that_moved_keeps_its_rates(tmp_path, probe):
