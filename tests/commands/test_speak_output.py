@@ -109,7 +109,7 @@ def test_a_clone_can_be_played(cloning_voice, here, players):
 
 
 def test_without_a_player_one_line_names_those_that_are_known(voice, here, players, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda *arguments: pytest.fail("The voice is loaded"))
     error = failure_of(capsys, "say", "Hello.", "--voice", voice, "--play")
     assert "No audio player is installed. Expected one of: paplay, aplay, ffplay, afplay, powershell" in error
     assert names_in(here) == []
@@ -143,7 +143,7 @@ def test_a_language_may_be_given_by_its_name(voice, here):
 
 
 def test_missing_phonemes_are_reported_before_the_voice_is_loaded(here, capsys, monkeypatch):
-    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda folder: pytest.fail("The voice is loaded"))
+    monkeypatch.setattr("myxtts.commands.speak._load_voice", lambda *arguments: pytest.fail("The voice is loaded"))
     monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
     own = write_voice(here.parent / "espeak", front_end=FrontEnd("phonemes").to_dict())
     error = failure_of(capsys, "say", "Hello.", "--voice", str(own))
