@@ -119,7 +119,7 @@ def _shortened(tag: str) -> str:
 
 
 def _advice(wanted: str) -> str:
-    names = {language_name(code).lower(): code for code in _COMMON}
+    names = {language_name(code).lower(): code for code in _COMMON} | _OTHER_NAMES
     near = difflib.get_close_matches(wanted[:60], names, n=3, cutoff=0.7)
     if near:
         return f"Did you mean {' or '.join(f'{names[each]} ({each.title()})' for each in near)}?"

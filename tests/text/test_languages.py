@@ -30,6 +30,7 @@ def test_a_language_is_known_by_its_codes_and_names(code, name):
         ("engish", r"Did you mean en \(English\)"),
         ("germn", r"de \(German\)"),
         ("Persiam", r"fa \(Persian\)"),
+        ("farsy", r"fa \(Farsi\)"),
         ("nosuchlanguage", "Expected a code"),
         ("xx", "Expected a code"),
         ("", "Expected"),
