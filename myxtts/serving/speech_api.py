@@ -18,7 +18,7 @@ from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import FORMATS, Encoder, is_available
 from myxtts.serving.turns import Speech, SpeechEngine, Spoken
 from myxtts.serving.voices import guess_language
-from myxtts.synthesis.options import SpeechOptions, check_language
+from myxtts.synthesis.options import SpeechOptions, check_expressiveness, check_language
 from myxtts.synthesis.timings import Timeline
 
 OWN_MODEL = "myxtts"
@@ -58,6 +58,9 @@ class SpeechBody(BaseModel):
     seed: int = Field(0, ge=0, lt=2**63, description="The same seed gives the same audio.")
     steps: int | None = Field(None, ge=1, le=100)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    expressiveness: float = Field(
+        1.0, ge=0, le=3, allow_inf_nan=False, description="How far the pitch moves; only for voices that predict it."
+    )
 
 
 def speech_routes(engine: SpeechEngine) -> APIRouter:
@@ -139,6 +142,10 @@ def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
         language = check_language(body.language or guess_language(body.input, voice.languages), voice.languages)
     except VoiceError as error:
         raise ApiError(400, str(error), param="language") from None
+    try:
+        check_expressiveness(body.expressiveness, voice.description.model_spec())
+    except VoiceError as error:
+        raise ApiError(400, str(error), param="expressiveness") from None
     options = SpeechOptions(
         language=language,
         speaker=speaker,
@@ -147,6 +154,7 @@ def open_speech(engine: SpeechEngine, body: SpeechBody) -> Speech:
         seed=body.seed,
         steps=body.steps,
         temperature=body.temperature,
+        expressiveness=body.expressiveness,
         starts_early=True,
     )
     return engine.open(body.input, voice, options, has_words=body.timestamps)
