@@ -159,7 +159,7 @@ class Voice:
         wrong with them or the text is raised at once.
         """
         options = _options(options, named)
-        pieces = self._pieces(text, options, options.seed)
+        pieces = self.pieces(text, options, options.seed)
         samplings = self._samplings(text, options)
         first = next(pieces)  # a text with nothing to say raises now
         return (self._chunk(piece, samplings[piece.style]) for piece in itertools.chain([first], pieces))
@@ -190,7 +190,7 @@ class Voice:
         for seed in seeds:
             check_number("seed", seed)
         # Every text is checked before the first one is spoken.
-        pieces = [list(self._pieces(text, options, seed)) for text, seed in zip(texts, seeds, strict=True)]
+        pieces = [list(self.pieces(text, options, seed)) for text, seed in zip(texts, seeds, strict=True)]
         samplings = [self._samplings(text, options) for text in texts]
         return [
             Audio(np.concatenate([self._chunk(piece, own[piece.style]).samples for piece in each]), self.sample_rate)
@@ -266,7 +266,7 @@ class Voice:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _pieces(self, text: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
+    def pieces(self, text: str, options: SpeechOptions, seed: int) -> Iterator[Piece]:
         """A text as symbols, piece by piece; at least one."""
         language = check_language(options.language, self.languages)
         return self._reader.read(self._parts(text), language, options.pause, seed, options.starts_early)

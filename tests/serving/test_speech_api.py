@@ -51,6 +51,12 @@ def test_every_format_has_its_content_type(client, format):
     assert len(response.content) > 100
 
 
+def test_expressiveness_of_a_voice_without_pitch_is_one_clear_error(client):
+    response = client.post(SPEECH, json={"input": "hello", "expressiveness": 1.5})
+    assert response.status_code == 400
+    assert error_of(response)["param"] == "expressiveness"
+
+
 def test_speed_and_speaker_change_the_audio_and_the_seed_repeats_it(client):
     def spoken(**fields) -> bytes:
         return client.post(SPEECH, json={"input": "hello there", "response_format": "pcm", **fields}).content

@@ -69,6 +69,17 @@ def test_speed_and_pause_change_the_length(voice):
     assert voice.synthesize(TEXT, pause=1).seconds == pytest.approx(normal + 3)
 
 
+def test_expressiveness_changes_the_sound_of_a_voice_with_pitch(tmp_path):
+    voice = Voice.load(write_voice(tmp_path / "voice", model=describe().model | {"pitch": True}))
+    usual, flat = (voice.synthesize("Hello", seed=1, expressiveness=each).samples for each in (1.0, 0.0))
+    assert np.abs(usual - flat).max() > 1e-4
+
+
+def test_a_voice_without_pitch_refuses_expressiveness(voice):
+    with pytest.raises(VoiceError, match="does not predict its pitch"):
+        voice.say("Hello", expressiveness=1.2)
+
+
 def test_steps_and_temperature_change_the_sound(voice):
     usual = voice.synthesize("Hello", seed=1).samples
     assert np.abs(voice.synthesize("Hello", seed=1, steps=2).samples - usual).max() > 1e-4
@@ -173,6 +184,7 @@ WRONG_OPTIONS = {
     "seed": st.one_of(NO_WHOLE_NUMBER, st.none(), st.integers(max_value=-1), st.integers(min_value=2**63)),
     "steps": st.one_of(NO_WHOLE_NUMBER, st.integers(max_value=0), st.integers(min_value=101)),
     "temperature": st.one_of(NO_NUMBER, st.floats(max_value=-0.1), st.floats(min_value=2.1)),
+    "expressiveness": st.one_of(NO_NUMBER, st.floats(max_value=-0.1), st.floats(min_value=3.1)),
     "language": NO_NAME,
     "speaker": NO_NAME,
 }
