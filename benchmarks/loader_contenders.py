@@ -110,7 +110,9 @@ class TorchLoader:
             [sys.executable, str(script), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         if self._process.stdout.readline().strip() != "ready":
-            raise RuntimeError("torch_loader.py did not start.")
+            raise RuntimeError(
+                f"torch_loader.py did not start (exit code {self._process.wait()}). Its output above says why."
+            )
 
     def contender(self, workers: int, seconds: float) -> Callable[[], float]:
         def run() -> float:

@@ -213,7 +213,7 @@ def _release_speaker(sources: Path, texts: list[str]) -> Iterator[Callable[[], t
 
     def ask(line: str) -> str:
         if process.stdin is None or process.stdout is None:
-            raise VoiceError("The process of the release has no pipes.")
+            raise VoiceError("The process of the release was started without pipes.")
         process.stdin.write(f"{line}\n")
         process.stdin.flush()
         return process.stdout.readline() if not line.startswith("[") else ""
@@ -340,7 +340,9 @@ def vocoding(voice: Voice) -> dict[str, float]:
 
     mel = MelSpec(RECOGNIZER_RATE)
     if voice.mel != mel:
-        raise VoiceError(f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}.")
+        raise VoiceError(
+            f"The vocoder is compared at {mel}. Received: a voice of {voice.mel}. Name a voice with these settings."
+        )
     texts, clips = [], []
     for clip_id, text, *_ in metadata("metadata_eval.csv") + metadata("metadata_train.csv"):
         if len(text.split()) >= FEWEST_WORDS:

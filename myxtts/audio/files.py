@@ -261,7 +261,7 @@ def write_audio(
     try:
         write_atomically(target, encoded, is_durable=False)
     except OSError as error:
-        raise AudioError(f"{target} cannot be written: {cause_of(error)}.", "missing") from None
+        raise AudioError(f"{target} cannot be written: {cause_of(error)}. Name another file.", "missing") from None
 
 
 def samples_to_pcm(samples: np.ndarray) -> bytes:

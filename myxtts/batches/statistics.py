@@ -175,4 +175,4 @@ def save_histograms(path: str | Path, charts: Mapping[str, np.ndarray]) -> None:
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=100)
     except OSError as error:
-        raise CorpusError(f"The histogram cannot be written. Received: {path} ({cause_of(error)}).") from None
+        raise CorpusError(f"The histogram cannot be written: {path} ({cause_of(error)}). Name another file.") from None

@@ -324,7 +324,7 @@ def _write_json(path: str, content: Any) -> None:
     try:
         write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise CorpusError(f"The statistics cannot be written. Received: {path} ({cause_of(error)}).") from None
+        raise CorpusError(f"{path} cannot be written: {cause_of(error)}. Name another file.") from None
 
 
 def configure_advise(parser: argparse.ArgumentParser) -> None:

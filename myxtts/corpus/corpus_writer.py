@@ -117,7 +117,7 @@ def write_text(path: Path, text: str) -> None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        raise CorpusError(f"{path} cannot be written: {cause_of(error)}.") from None
+        raise CorpusError(f"{path} cannot be written: {cause_of(error)}. Name another folder.") from None
 
 
 def make_folder(folder: Path) -> None:
@@ -125,7 +125,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CorpusError(f"The folder {folder} cannot be created: {error.strerror}.") from None
+        raise CorpusError(f"The folder {folder} cannot be created: {error.strerror}. Name another one.") from None
 
 
 def link_or_copy(audio: Path, target: Path, copy: bool) -> None:
@@ -142,7 +142,7 @@ def link_or_copy(audio: Path, target: Path, copy: bool) -> None:
         with replacing(target) as temporary:
             shutil.copyfile(audio, temporary)
     except OSError as error:
-        raise CorpusError(f"{target} cannot be written: {cause_of(error)}.") from None
+        raise CorpusError(f"{target} cannot be written: {cause_of(error)}. Name another folder.") from None
 
 
 def build_folder_corpus(
@@ -161,7 +161,9 @@ def build_folder_corpus(
     language = resolve_language(language)
     source = Path(folder).resolve()
     if not os.path.isdir(source):
-        raise CorpusError(f"The folder of recordings does not exist. Received: {folder}.")
+        raise CorpusError(
+            f"{folder} is not a folder. Expected a folder of recordings and texts, such as hello.wav and hello.txt."
+        )
     target = source if out is None else Path(out).resolve()
     if out is None and (source / "metadata.csv").exists():
         raise CorpusError(f"{source} already has a metadata.csv. Remove it, or name another folder to write to.")

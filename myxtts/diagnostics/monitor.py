@@ -43,7 +43,7 @@ def readings(
 ) -> Iterator[MonitorReading]:
     """One reading per interval, until the duration is over, or forever without one."""
     if interval_seconds <= 0:
-        raise DiagnosisError(f"The interval must be positive. Received: {interval_seconds} seconds.")
+        raise DiagnosisError(f"The interval must be more than 0 seconds. Received: {interval_seconds}.")
     status = read_status(run) if run is not None else None
     sampler = MachineSampler(status.process_id if status is not None and status.is_running() else None).open()
     end = None if duration_seconds is None else time.monotonic() + duration_seconds

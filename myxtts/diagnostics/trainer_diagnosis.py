@@ -86,7 +86,7 @@ def run_trial(trainer: XTTSTrainer, steps: int) -> Trial:
     """Take steps as the training loop takes them."""
     if steps <= COLD_STEPS:
         raise DiagnosisError(
-            f"At least {COLD_STEPS + 1} steps are needed, because the first ones are cold. Received: {steps}."
+            f"At least {COLD_STEPS + 1} steps are needed, because the first {COLD_STEPS} are warm-up. Received: {steps}."
         )
     task, clock = trainer.task, trainer.clock
     for taken in take_steps(task, clock, steps):

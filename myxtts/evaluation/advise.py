@@ -294,7 +294,7 @@ def find_misfits(utterances: Sequence[Utterance], folder: Path, progress: Progre
     fits = TextFitter.load(folder).measure(utterances, lambda done: progress(stage, done, len(utterances)))
     margins = np.array([fit.margin for fit in fits.values() if np.isfinite(fit.margin)])
     if not len(margins):
-        raise VoiceError("it needs several clips with different texts.")
+        raise VoiceError("not measured, because it needs several clips with different texts.")
     limit = max(0.0, MISFIT_FRACTION * float(np.median(margins)))
     texts = {one.id: one.text for one in utterances}
     return [

@@ -46,7 +46,7 @@ class Graph:
         """A weight of the network as float32."""
         widened = name + WIDENED
         if name not in self._weights:
-            raise VoiceError(f"The network has no weight {name!r}, which a voice needs.")
+            raise VoiceError(f"The network has no weight {name!r}, which a voice needs. Use a complete checkpoint.")
         if name not in self._initializers:
             stored = stored_weight(name, self._weights[name])
             self._initializers[name] = numpy_helper.from_array(stored, name)

@@ -48,7 +48,9 @@ def convert_voice(old: Path, folder: Path) -> Path:
     try:
         return save_voice(folder, description, weights, vectors, license_text)
     except ValueError as error:  # a kernel with another number of dimensions
-        raise VoiceError(f"{path} does not have the weights that voice.json describes: {error!s:.100}.") from None
+        raise VoiceError(
+            f"{path} does not have the weights that voice.json describes: {error!s:.100}. Copy the whole voice folder again."
+        ) from None
 
 
 def read_old_weights(path: Path) -> dict[str, np.ndarray]:
@@ -82,14 +84,17 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
         expected_bytes = math.prod(shape) * number_type.itemsize
         if expected_bytes > entry.file_size:
             raise VoiceError(
-                f"The weight {name!r:.80} has {entry.file_size:,} bytes; its shape {shape!r:.80} needs more."
+                f"The weight {name!r:.80} has {entry.file_size:,} bytes; its shape {shape!r:.80} needs more. "
+                "Copy the whole voice folder again."
             )
         content = file.read(expected_bytes + 1)
     if len(content) != expected_bytes:
-        raise VoiceError(f"The weight {name!r:.80} has {len(content)} bytes; expected {expected_bytes}.")
+        raise VoiceError(
+            f"The weight {name!r:.80} has {len(content)} bytes; expected {expected_bytes}. Copy the whole voice folder again."
+        )
     values = np.frombuffer(content, number_type).reshape(shape).astype(np.float32)
     if not np.isfinite(values).all():
-        raise VoiceError(f"The weight {name!r:.80} has values that are not finite.")
+        raise VoiceError(f"The weight {name!r:.80} has values that are not finite. Train the voice again.")
     return values
 
 

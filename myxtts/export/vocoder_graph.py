@@ -49,7 +49,10 @@ def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.
     """The model of a vocoder with these weights, by their names in the network."""
     mel = spec.mel
     if mel.win_length != mel.n_fft:
-        raise VoiceError(f"A vocoder needs win_length equal to n_fft. Received: {mel.win_length} and {mel.n_fft}.")
+        raise VoiceError(
+            f"A vocoder needs data.win_length equal to data.n_fft. Received: {mel.win_length} and {mel.n_fft}. "
+            f"Train it with data.win_length: {mel.n_fft}."
+        )
     graph = Graph(weights)
     scaled = _plus(graph, graph.node("Mul", "mel", graph.constant(1 / INPUT_DEVIATION)), -INPUT_MEAN / INPUT_DEVIATION)
     pitch = _pitch(graph, spec, scaled)

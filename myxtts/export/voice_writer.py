@@ -69,7 +69,9 @@ def save_voice(
     check_description(description)
     license_bytes = license_text.encode("utf-8", "replace")
     if len(license_bytes) > MOST_LICENSE_BYTES:
-        raise VoiceError(f"The license has {len(license_bytes):,} bytes; expected {MOST_LICENSE_BYTES:,} at most.")
+        raise VoiceError(
+            f"The license has {len(license_bytes):,} bytes; expected {MOST_LICENSE_BYTES:,} at most. Shorten it."
+        )
     files = _model_files(description, weights, speaker_vectors)
     if license_bytes:
         files[LICENSE_NAME] = license_bytes

@@ -88,7 +88,7 @@ def end_process(folder: Path, wish: str) -> None:
     launched = read_launch(folder)
     process = process_of(folder, launched)
     if process is None:
-        raise TrainingError(f"{folder.name} is not running.")
+        raise TrainingError(f"{folder.name} is not running any more. Load the page again.")
     is_asked = launched is not None and launched.wish != "run"
     if launched is not None:
         _write_launch(folder, replace(launched, wish=wish))

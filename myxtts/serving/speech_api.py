@@ -107,7 +107,8 @@ def speech_routes(engine: SpeechEngine) -> APIRouter:
     async def get_model(model: str) -> dict[str, Any]:
         """One model."""
         if model not in MODELS:
-            raise ApiError(404, f"There is no model {model!r:.80}.", param="model", code="model_not_found")
+            message = f"There is no model {model!r:.80}. Expected one of: {', '.join(MODELS)}."
+            raise ApiError(404, message, param="model", code="model_not_found")
         return _model(model)
 
     @router.get("/audio/models")

@@ -115,7 +115,7 @@ def _read_take(content: bytes) -> tuple[np.ndarray, int]:
             form, rate, count = (sound.getnchannels(), sound.getsampwidth()), sound.getframerate(), sound.getnframes()
             data = sound.readframes(count)
     except (wave.Error, EOFError, struct.error) as error:
-        raise AudioError(f"The take is not a wav file: {error}.", "not audio") from None
+        raise AudioError(f"The take is not a wav file: {error}. Record the sentence again.", "not audio") from None
     if form != (1, 2) or not rate:
         raise AudioError(f"The take must have one channel of 16-bit samples. Received: {form}.", "not audio")
     seconds = len(data) / (2 * rate)

@@ -129,7 +129,7 @@ def _decode_with_ffmpeg(recording: BinaryIO, seconds: float) -> DecodedAudio:
         with av.open(recording, "r", options=options) as container:
             stream = next((each for each in container.streams if isinstance(each, AudioStream)), None)
             if stream is None:
-                raise AudioError("The file has no audio.", "not audio")
+                raise AudioError("The file has no sound track. Upload a recording.", "not audio")
             rate = stream.rate or 0
             _check_rate(rate)
             resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)

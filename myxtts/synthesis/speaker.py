@@ -78,7 +78,7 @@ class Speaker:
         if content.get("format_version") != FORMAT_VERSION:
             raise VoiceError(
                 f"{path} has speaker format {content.get('format_version')!r:.20}; this version of MyXTTS reads "
-                f"{FORMAT_VERSION}."
+                f"{FORMAT_VERSION}. Save the speaker again."
             )
         vector, voice = _vector_of(content.get("vector")), content.get("voice")
         decoder_vector = _vector_of(content.get("decoder_vector"))

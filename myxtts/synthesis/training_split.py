@@ -110,5 +110,7 @@ def _unpacked(text: str) -> frozenset[bytes]:
     except (binascii.Error, ValueError):
         content = b"?"
     if len(content) % HASH_BYTES:
-        raise VoiceError("The record of the training split in voice.json is damaged.")
+        raise VoiceError(
+            "The record of the training split in voice.json is damaged. Copy the whole voice folder again."
+        )
     return frozenset(content[start : start + HASH_BYTES] for start in range(0, len(content), HASH_BYTES))

@@ -316,9 +316,11 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}.") from None
+        raise VoiceError(
+            f"{path} is cut off, damaged or not a voice: {_short(error)}. Copy the whole voice folder again."
+        ) from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise VoiceError(f'{path} is not a voice of MyXTTS: it lacks "format": "{FORMAT}".')
+        raise VoiceError(f'{path} is not a voice of MyXTTS: it lacks "format": "{FORMAT}". Name another folder.')
     version = values.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise VoiceError(
@@ -328,7 +330,9 @@ def _parse_description(path: Path, content: bytes) -> VoiceDescription:
     try:
         return TypeAdapter(VoiceDescription).validate_json(content)
     except ValidationError as error:
-        raise VoiceError(f"{path} is cut off, damaged or not a voice: {_short(error)}") from None
+        raise VoiceError(
+            f"{path} is cut off, damaged or not a voice: {_short(error)} Copy the whole voice folder again."
+        ) from None
 
 
 def read_models(folder: str | Path, description: VoiceDescription) -> tuple[ModelProto, ModelProto | None]:

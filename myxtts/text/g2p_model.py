@@ -246,7 +246,8 @@ def load_model(path: str | Path) -> G2PModel:
         OSError, EOFError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile
     ) as error:  # fmt: skip
         raise TextError(
-            f"{path} is not a pronunciation model that this version of MyXTTS can read ({error})."
+            f"{path} is not a pronunciation model that this version of MyXTTS can read ({error}). "
+            "Expected a file written by `myxtts g2p train`."
         ) from error
 
 

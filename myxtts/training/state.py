@@ -242,7 +242,7 @@ def restore_checkpoint(state: TrainState, saved: Checkpoint, announce: Callable[
     """Bring `state` to where the checkpoint was taken."""
     if saved.weight_names != state.names:
         raise CheckpointError(
-            "The checkpoint is of a different network. Use another --checkpoint-dir, or --reset-training."
+            "The checkpoint belongs to a different network. Use another --checkpoint-dir, or --reset-training."
         )
     state.assign_weights(saved.arrays["weights"])
     if not state.restore_vectors(saved.arrays):

@@ -179,7 +179,7 @@ class VocoderTask:
         state = self.steps.state
         if saved.weight_names != state.names:
             raise CheckpointError(
-                "The checkpoint is of a different network. Use another --checkpoint-dir, or --reset-training."
+                "The checkpoint belongs to a different network. Use another --checkpoint-dir, or --reset-training."
             )
         state.assign_weights(saved.arrays["weights"])
         state.restore_vectors(saved.arrays)

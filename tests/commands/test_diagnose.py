@@ -68,7 +68,7 @@ def test_ctrl_c_ends_the_monitor_and_keeps_its_log(tmp_path, monkeypatch, capsys
 
 def test_an_interval_of_zero_is_rejected(capsys):
     main(["monitor", "--interval", "0", "--duration", "1"])
-    assert "The interval must be positive" in capsys.readouterr().err
+    assert "The interval must be more than 0 seconds" in capsys.readouterr().err
 
 
 def test_a_missing_script_is_one_line(capsys):

@@ -54,12 +54,12 @@ class Comparison:
     def caution(self) -> str:
         """One line if other processes kept the machine busy in one of the two runs; otherwise empty."""
         loads = [report["load"] or {"others": None, "steal": None} for report in (self.before, self.after)]
-        shares = [(load["others"] or 0.0) + (load["steal"] or 0.0) for load in loads]
-        if max(shares) <= BUSY_FRACTION:
+        fractions = [(load["others"] or 0.0) + (load["steal"] or 0.0) for load in loads]
+        if max(fractions) <= BUSY_FRACTION:
             return ""
         return (
-            f"Other processes used {percent(shares[0])} of the processors before and {percent(shares[1])} after: "
-            "times that differ may have that cause."
+            f"Other processes used {percent(fractions[0])} of the processors before and {percent(fractions[1])} after: "
+            "that may explain a difference in times."
         )
 
 
@@ -68,12 +68,13 @@ def read_report(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DiagnosisError(f"The report cannot be read. Received: {path} ({error}).") from None
+        raise DiagnosisError(
+            f"The report {path} cannot be read ({error}). Expected: a file written by `myxtts diagnose run --json FILE`."
+        ) from None
     report = content.get("report", content) if isinstance(content, dict) else None
     if not isinstance(report, dict) or "account" not in report:
         raise DiagnosisError(
-            f"This is no report with an account of the run. Received: {path}. "
-            "Expected: a file written by `myxtts diagnose run --json FILE`."
+            f"{path} is not the report of an observed run. Expected: a file written by `myxtts diagnose run --json FILE`."
         )
     for finding in report["findings"]:
         finding.setdefault("effect", "")  # reports before version 0.2 have none

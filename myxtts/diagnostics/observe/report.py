@@ -278,7 +278,7 @@ def _own_cost_note(cost: OwnCost) -> list[str]:
         return []
     return [
         f"This diagnosis took {duration(taken)} of the training thread (hooks {duration(cost.hooks_seconds)}, samples "
-        f"{duration(cost.samples_seconds)}), which is in no other time above; its own thread used "
+        f"{duration(cost.samples_seconds)}), which is not part of the times above; its own thread used "
         f"{duration(cost.sampler_processor_seconds)} of processor time."
     ]
 

@@ -64,14 +64,14 @@ def find_growing_graphs(facts: Facts) -> Iterator[Finding]:
         location = max(graph.lines, key=graph.lines.__getitem__, default=facts.steps.location)
         yield facts.finding(
             Issue.GROWING_GRAPH,
-            f"new operations are made for every step: the graph of the session has {graph.operations:,} of them now",
+            f"new operations are added in every step: the graph of the session now has {graph.operations:,}",
             f"{graph.added:,} operations added before {graph.growing_runs} of {graph.runs} runs; the session prepares its "
             "graph again for each of them",
             location,
             fixes.of_step(fixes.OPERATIONS_ONCE, ""),
             0.0,
             also=(facts.steps.location,),
-            effect=f"memory and time: {graph.added / graph.growing_runs:.0f} operations less in every step",
+            effect=f"memory and time: {graph.added / graph.growing_runs:.0f} fewer operations added in every step",
         )
 
 
