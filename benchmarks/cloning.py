@@ -29,7 +29,7 @@ from myxtts.synthesis.voice import Voice
 HELD_OUT = ("fa-2", "fa-4", "fa-5", "fa-6", "mnist-12", "mnist-26", "mnist-28", "mnist-35")
 """Never trained on by configs/base.yaml: cv-fa spk002, 004, 005 and 006; AudioMNIST 12, 26, 28 and 35."""
 RECORDINGS = 25
-"""Of each speaker: what the results are compared with. References are not among them."""
+"""Recordings of each speaker with which clones are compared. References are not among them."""
 REFERENCE_SECONDS = (6.0, 10.0)
 FEWEST_WORDS = 4
 

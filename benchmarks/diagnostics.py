@@ -34,9 +34,9 @@ from tests.diagnostics.real.generated_data import write_keras_home  # noqa: E402
 CASES = ROOT / "tests" / "diagnostics" / "cases"
 REAL = ROOT / "tests" / "diagnostics" / "real"
 MOST_OVERHEAD = 0.05
-"""On steps of 10 ms."""
+"""Largest overhead, on steps of 10 ms."""
 MOST_UNACCOUNTED = 0.03
-"""Of the wall time of a run."""
+"""Largest fraction of the wall time of a run that may be missing in its account."""
 SECONDS_TO_STOP = 60
 STEADY_SCRIPT = """
 import sys, time

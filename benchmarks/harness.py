@@ -23,7 +23,7 @@ from myxtts.runtime.safe_files import write_atomically
 Rates = dict[str, list[float]]
 IDLE_SECONDS = 0.1
 IDLE_FRACTION = 0.15
-"""Of one core: as much as threads that only poll may use."""
+"""Fraction of one core that threads which only poll may use."""
 LONGEST_AFTERMATH_SECONDS = 20.0
 
 

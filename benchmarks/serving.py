@@ -48,7 +48,7 @@ FIRST_CHUNKS = 5
 START_SECONDS = 600
 ANSWER_SECONDS = 120
 SETTLED_FRACTION = 0.2
-"""Of the hostile requests, after which memory is compared: caches and thread stacks are filled by then."""
+"""Fraction of the hostile requests after which memory is compared: caches and thread stacks are filled by then."""
 HOSTILE_AT_ONCE = 16
 
 
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     status: int
     """0: the connection was closed without one."""
     first_seconds: float
-    """Until the first byte of the body."""
+    """Seconds until the first byte of the body."""
     num_bytes: int
 
 

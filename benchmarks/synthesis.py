@@ -43,7 +43,7 @@ from myxtts.synthesis.voice import Voice
 from myxtts.synthesis.voice_folder import read_weights
 
 FEWEST_WORDS = 4
-"""Of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""
+"""Fewest words of a prompt whose errors are counted: shorter ones are names and letters, which a recognizer guesses."""
 SETTLED_AFTER = 100
 """Sentences after which memory is compared."""
 

@@ -44,7 +44,7 @@ WRITE_SAMPLES = 1 << 15
 UNKNOWN_FRAMES = 1 << 62
 """The length that libsndfile gives to a FLAC stream that states none, and more."""
 READ_FRAMES = 4096
-"""Of such a stream, decoded at once."""
+"""Samples of such a stream that are decoded at once."""
 OGG_PAGE_BYTES = 27 + 255 + 255 * 255
 """The largest Ogg page."""
 OGG_LAST_PAGE = 4

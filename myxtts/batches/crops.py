@@ -56,7 +56,7 @@ class CropTable:
     deviations: np.ndarray | None = None
     """float16, a row for every row of the cache's frames; None: crops are given their own mels."""
     deviating_fraction: float = 0.0
-    """Of the crops whose mel is a decoder's."""
+    """Fraction of the crops whose mel is a decoder's."""
 
     @property
     def crop_samples(self) -> int:

@@ -19,9 +19,9 @@ from myxtts.batches.order import random_bits
 from myxtts.cache.clip_table import ClipTable
 
 COVERED_FRACTION = 0.05
-"""Of the training frames, that must contain a band before it is masked elsewhere. Chosen; not measured."""
+"""Fraction of the training frames that must contain a band before it is masked elsewhere. Chosen; not measured."""
 SPEAKER_SNR_QUANTILE = 0.9
-"""Of the clips of a speaker, for `_snrs_of_speakers`. Chosen; not measured."""
+"""Quantile over the clips of a speaker, for `_snrs_of_speakers`. Chosen; not measured."""
 CLEAN_SNR_DB, NOISY_RANGE_DB = 40.0, 25.0
 """A recording with this much above its pauses is clean; with so much less it is noisy. Chosen; not measured."""
 

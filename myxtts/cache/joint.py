@@ -61,7 +61,7 @@ class JointLocation:
     """How each corpus is prepared, by its name."""
     parts: Mapping[str, CacheLocation]
     folder: Path
-    """Of the joint cache."""
+    """The folder of the joint cache."""
 
 
 def locate_joint_cache(
@@ -180,7 +180,7 @@ class _Joined:
     cache: Cache
     clips: np.ndarray
     ids: Sequence[str]
-    """Of each of the clips."""
+    """The id of each clip."""
     speakers: Mapping[str, str]
     """Name in the part → name in the joint cache, of speakers with clips."""
 

@@ -89,7 +89,7 @@ class DataFiles:
     n_mels: int
     fingerprint: str
     base_generation: int
-    """Of the published cache that is continued; 0: there is none."""
+    """Generation of the published cache that is continued; 0: there is none."""
     frames_file: str
     tokens_file: str
     samples_file: str

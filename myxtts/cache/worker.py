@@ -58,7 +58,7 @@ OF_THE_MOMENT = ("missing", "permission denied")
 HASHED_BYTES = 1 << 20
 """Read at once when a file is hashed."""
 TEXTS_PER_JOB = 64
-"""Of one language, phonemized together. Chosen; not measured."""
+"""Texts of one language that are phonemized together. Chosen; not measured."""
 
 Result = tuple[dict[str, Any], Any]
 """Head and payload (bytes-like)."""

@@ -35,7 +35,7 @@ from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, is_full, write_atomicall
 JOURNAL_NAME = "journal.bin"
 LOCK_NAME = "lock"
 DEAD_FRACTION = 0.25
-"""Of the rows; below it, dead space is left in the files. Chosen, not measured."""
+"""Fraction of dead rows below which the files are left as they are. Chosen; not measured."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ELOOP)
 """Errors that another folder fixes, and another attempt does not."""
 

@@ -33,7 +33,7 @@ KEY_VARIABLE = "MYXTTS_API_KEYS"
 """Environment variable with API keys, separated by commas: arguments can be seen by other users of the machine."""
 LOCK_NAME = "studio.lock"
 BROWSER_SECONDS = 1.0
-"""Until the page is opened: the server must have started."""
+"""Delay before the page is opened, so that the server has started."""
 _HOST_NAME = re.compile(r"[\w.:-]+")
 _ORIGIN = re.compile(r"https?://[\w.:\[\]-]+/?", re.IGNORECASE)
 

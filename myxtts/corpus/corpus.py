@@ -40,7 +40,7 @@ LICENSE_NAMES = ("license", "licence", "copying", "copyright")
 ATTRIBUTION_NAMES = ("attribution", "credits")
 VALIDATION_FRACTION = DataConfig().validation_share
 LARGEST_LICENSE_BYTES = 100_000
-"""Of a license or attribution file; the GPL has 35,000."""
+"""Largest license or attribution file that is read; the GPL has 35,000 bytes."""
 MISSING_BYTES = -1
 """Size of a recording that is missing."""
 LONGEST_LICENSE_NAME = 200

@@ -25,7 +25,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLED_BYTES = 4096
-"""Of the beginning of a file, in which NUL bytes are counted."""
+"""Bytes at the beginning of a file in which NUL bytes are counted."""
 _MANY_NULS = 0.3
 """Fraction of the high bytes from which NULs alone prove UTF-16; Latin text has nearly only these. Chosen; not
 measured."""

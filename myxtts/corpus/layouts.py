@@ -34,7 +34,7 @@ OUR_TABLES = frozenset({"rejected.csv"})
 SHOWN_FOLDERS = 3
 """In a message; the rest is counted."""
 LARGEST_TEXT_BYTES = 1 << 20
-"""Of the .txt file of one clip."""
+"""Largest .txt file of one clip."""
 
 EXPECTED_TABLE = (
     "Expected: metadata.csv with `id|text` lines (commas, tabs or semicolons with a header such as `file_name,text` also work; "

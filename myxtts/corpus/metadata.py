@@ -42,10 +42,10 @@ COLUMN_NAMES = {
 ABSENT = 1 << 30
 """Position of a column that a file does not have."""
 _SAMPLED_LINES = 200
-"""Of the beginning of a file, by which its separator is judged. Chosen; not measured."""
+"""Lines at the beginning of a file from which its separator is found. Chosen; not measured."""
 _SHOWN_LINES = 3
 _SHOWN_CHARACTERS = 100
-"""Of a file without usable clips, and of each of its lines, in a message."""
+"""How much of an unusable file, and of each of its lines, a message shows."""
 
 
 class ClipRow(NamedTuple):

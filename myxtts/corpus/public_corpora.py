@@ -33,7 +33,7 @@ from myxtts.errors import AudioError, CorpusError
 from myxtts.runtime.safe_files import read_regular_file
 
 LARGEST_PHRASES_BYTES = 1 << 20
-"""Of a phrase file; the English one has 91 kB."""
+"""Largest phrase file that is read; the English one has 91 kB."""
 Progress = Callable[[int, int], None]
 
 

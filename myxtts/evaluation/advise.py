@@ -40,7 +40,7 @@ NARROW_HZ = 7000.0
 RARE_SOUNDS = 10
 """A sound that occurs less often is learned badly. Chosen; not measured."""
 MISFIT_FRACTION = 1 / 3
-"""Of the median margin of a corpus, below which a text does not fit (`text_fit`). Of 20 texts that were exchanged on purpose it
+"""Fraction of the median margin of a corpus below which a text does not fit (`text_fit`). Of 20 texts that were exchanged it
 found 18 among 120 clips of the voice's own speaker and 18 among 80 of another one, with 0 and 1 false alarms."""
 SHOWN_CLIPS = 10
 NEXT_SENTENCES = 10
@@ -67,7 +67,7 @@ FINE_TUNING_RATE = "5e-4"
 """`--lr` of the measured run (docs/training.md)."""
 FRAMES_PER_SECOND = WIDEBAND_RATE / frames_at(WIDEBAND_RATE)[1]
 FLOP_PER_FRAME = 6 * 3.8e6
-"""Of a step: forward and backward passes take six operations per weight and frame; tiny has 3.8 M weights."""
+"""Operations of a step per frame: forward and backward passes take six per weight; tiny has 3.8 M weights."""
 STEP_EFFICIENCY = 1.2
 """Operations of a step by that count over those of large matrix products in the same time: 12,700 frames/s on an idle machine
 with 240 GFLOP/s. More than 1, because the text encoder works on symbols and not on frames."""
@@ -128,11 +128,11 @@ class Expectation:
     """`clone`, `fine-tuning` or `from scratch`."""
     steps: int
     minutes: float
-    """Of training on this machine without an accelerator."""
+    """Minutes of training on this machine without an accelerator."""
     character_error_points: float
     """Above the recordings."""
     flags: tuple[str, ...] = ()
-    """Of the `myxtts train` that the estimate is about."""
+    """Flags of the `myxtts train` command that the estimate is about."""
 
 
 @dataclass(frozen=True)

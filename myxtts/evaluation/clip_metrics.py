@@ -51,7 +51,7 @@ CEPSTRA = 13
 """Coefficients 1 to 13 are compared; coefficient 0 is the level."""
 DB_PER_NEPER = 20.0 / np.log(10.0)
 LOWEST_F0_HZ, HIGHEST_F0_HZ = 60.0, 500.0
-"""Of speech: low male voices to high voices of women and children."""
+"""Range of the pitch of speech, from low male voices to high voices of women and children."""
 
 
 def compare_with_recording(

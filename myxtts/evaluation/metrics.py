@@ -32,7 +32,7 @@ METRIC_PACKAGES: dict[str, tuple[str, ...]] = {
     "rtf": (),
 }
 ALWAYS_NEEDED = ("scipy",)
-"""For the intervals."""
+"""Seed of the intervals."""
 PAGE_PACKAGES = ("matplotlib",)
 """For the pictures of the HTML page."""
 METRIC_NAMES = tuple(METRIC_PACKAGES)
@@ -62,7 +62,7 @@ def check_packages(metrics: Sequence[str], writes_page: bool = False) -> None:
 
 
 RESAMPLES = 2000
-"""Of a bootstrap: the ends of its 95 % interval rest on 50 resamples each."""
+"""Resamples of a bootstrap: the ends of its 95 % interval rest on 50 of them each."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from myxtts.synthesis.onnx_file import GRAPH_FORMAT
 from myxtts.synthesis.vocoder import LEAST_COVERAGE, LOUDEST, TINY, GriffinLimSettings
 
 LEAST_OVERLAP = 1e-3
-"""Under the sum of the squared windows, as in `models.vocoder.overlap_weights`."""
+"""Lower limit of the sum of the squared windows, as in `models.vocoder.overlap_weights`."""
 
 
 def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:

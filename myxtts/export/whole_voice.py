@@ -52,7 +52,7 @@ from myxtts.text.tokenizer import Tokenizer
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 VOCODER_SEED = 1.0
-"""Of the random noise inside an exported graph: every new session draws the same numbers."""
+"""Seed of the random noise inside an exported graph: every new session draws the same numbers."""
 
 Shapes = dict[str, tuple[int, Sequence[str | int]]]
 """Number type and shape of named tensors."""

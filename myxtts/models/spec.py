@@ -66,9 +66,9 @@ class ModelSpec:
     decoder_channels: int
     decoder_layers: int
     speaker_channels: int = 96
-    """Of the speaker vector. Chosen; not measured."""
+    """Length of the speaker vector. Chosen; not measured."""
     dropout: float = 0.1
-    """Of the text encoder and the durations, as in Matcha-TTS."""
+    """Dropout of the text encoder and the durations, as in Matcha-TTS."""
     decoder_dropout: float = 0.0
     condition_dropout: float = 0.1
     """Fraction of the clips whose speaker, language or recording is hidden. Chosen; not measured."""
@@ -157,7 +157,7 @@ class ModelSpec:
 INPUT_MEAN, INPUT_DEVIATION = -5.0, 2.5
 """About the mean and deviation of log-mels of speech; they only bring the input near unit scale."""
 LOWEST_HZ, HIGHEST_HZ = 50.0, 650.0
-"""Of the pitch: a little wider than what `audio.clips` labels."""
+"""Range of the pitch, a little wider than what `audio.clips` labels."""
 PITCH_CLASSES = 160
 """Classes of equal width in log frequency, 1.6 % each. Chosen; not measured."""
 PITCH_NEIGHBORS = 4

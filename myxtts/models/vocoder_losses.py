@@ -30,14 +30,14 @@ from myxtts.models.vocoder import Spectrum, Vocoder, inverse_stft, magnitude, st
 RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120), (256, 60), (128, 30))
 """n_fft and hop of the transforms."""
 FLOOR = 1e-4
-"""Under magnitudes, before their logarithm. Chosen; not measured."""
+"""Lower limit of magnitudes before their logarithm. Chosen; not measured."""
 PITCH_DEVIATION = 0.02
-"""Of the target's bell over the classes of the pitch, in log frequency: a little more than one class."""
+"""Standard deviation of the target over the classes of the pitch, in log frequency: a little more than one class."""
 CORNER_HZ = 700.0
-"""Of the mel scale. Below 1 kHz lie 8 % of the bins, and 31 % of their weight: what copies lost was the phase of low harmonics
-(docs/vocoder.md), which short transforms show in these bins."""
+"""Corner frequency of the mel scale. 8 % of the bins, and 31 % of their weight, are below 1 kHz: copies lost the phase of low
+harmonics (docs/vocoder.md), which short transforms show in these bins."""
 LEAST_TOTAL = 0.1
-"""Under the sum of the magnitudes of a crop, which may be silent. Chosen; not measured."""
+"""Lower limit of the sum of the magnitudes of a crop, which may be silent. Chosen; not measured."""
 GROSS_ERROR = 0.05
 """A pitch that is farther off, in log frequency, is an error: almost a semitone."""
 

@@ -38,7 +38,7 @@ class AlignedBatch(NamedTuple):
     """The text of a batch laid out along its frames."""
 
     symbols: RowLayout
-    """Of the blank-expanded symbols."""
+    """Layout of the symbols with blanks between them."""
     mel: tf.Tensor
     """Normalized, 0 in empty bands and outside clips: (rows, frames, n_mels)."""
     band_mask: tf.Tensor

@@ -47,9 +47,9 @@ class MachineSample:
     unix_seconds: float
     gpus: tuple[GpuSample, ...]
     cpu_percent: float
-    """Of all cores: 100 means that every core is busy."""
+    """Load of all cores: 100 means that every core is busy."""
     process_cpu_percent: float
-    """Of the watched process: 100 means one busy core."""
+    """Load by the watched process: 100 means one busy core."""
     process_rss_bytes: int
     disk_read_bytes_per_second: float
 

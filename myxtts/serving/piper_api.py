@@ -23,7 +23,7 @@ from myxtts.synthesis.voice import Voice
 MOST_CLIENTS = 64
 """Whose last answer is described by `/info`."""
 MOST_WAV_SECONDS = 3600.0
-"""Of an answer, which is made whole before it is sent: 170 MB at 24 kHz."""
+"""Longest answer, which is complete before it is sent: 170 MB at 24 kHz."""
 
 
 class SynthesizeBody(BaseModel):

@@ -35,7 +35,7 @@ class Launch:
     """How a run was started here; the content of `launch.json`."""
 
     arguments: tuple[str, ...]
-    """Of `myxtts`."""
+    """Arguments of `myxtts`."""
     corpus: str = ""
     minutes: float | None = None
     wish: str = "run"

@@ -35,12 +35,12 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 QUIET_DB = -38.0
 """RMS of the speech below which a take is too quiet: leveling would raise the noise with it."""
 NOISY_DB = 20.0
-"""Fewer dB between speech and the background are noisy."""
+"""Smallest distance between speech and background, in dB, of a take that is not noisy."""
 EDGE_SECONDS = 0.03
 """Speech that begins or ends nearer to the edge of the take is cut off."""
 BLOCK_SECONDS = 0.01
 LONGEST_SECONDS = 40.0
-"""Of an uploaded take."""
+"""Longest take that may be uploaded."""
 
 
 # --- takes ------------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class TakeReport(NamedTuple):
     """What was measured in a take."""
 
     seconds: float
-    """Of speech, without the silence at its ends."""
+    """Seconds of speech, without the silence at its ends."""
     level_db: float
     """RMS of the speech, of full scale."""
     noise_db: float

@@ -35,17 +35,17 @@ class Settings:
     """Store an uploaded recording next to its speaker if the request asks for it."""
 
     max_characters: int = 100_000
-    """Of one text: about two hours of speech."""
+    """Characters of one text: about two hours of speech."""
     max_pending_characters: int = 400_000
-    """Of all texts that are being spoken."""
+    """Characters of all texts that are being spoken."""
     max_requests: int = 32
     """Spoken at the same time; they take turns sentence by sentence."""
     max_connections: int = 64
     """To the Wyoming port."""
     max_body_bytes: int = 2 << 20
-    """Of a request that is not an upload: 100,000 characters in UTF-8, escaped as JSON."""
+    """Body of a request that is not an upload: 100,000 characters in UTF-8, escaped as JSON."""
     max_upload_bytes: int = 25 << 20
-    """Of an upload: a reference is a minute of speech, which is 11 MB as 24-bit stereo at 32 kHz."""
+    """Body of an upload: a reference is a minute of speech, which is 11 MB as 24-bit stereo at 32 kHz."""
     body_seconds: float = 60.0
     """In which a request's body must arrive."""
     stalled_seconds: float = 120.0

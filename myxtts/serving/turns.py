@@ -26,10 +26,10 @@ from myxtts.synthesis.voice import Chunk, Voice
 Result = TypeVar("Result")
 WARM_UP_TEXT = "Ready."
 FIRST_GUESS_SECONDS_PER_CHARACTER = 0.005
-"""Before anything was measured: 70 ms of speech per character at a real-time factor of 0.07."""
+"""Assumed until something has been measured: 70 ms of speech per character at a real-time factor of 0.07."""
 LONGEST_RETRY_SECONDS = 60
 MEASURED_WEIGHT = 0.1
-"""Of the newest sentence in the moving average of the speed."""
+"""Weight of the newest sentence in the moving average of the speed."""
 FIRST_AUDIO_SECONDS = (0.05, 0.1, 0.15, 0.25, 0.5, 1, 2, 4, 8, 16)
 TOTAL_SECONDS = (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 60, 300)
 

@@ -30,7 +30,7 @@ DEFAULT_NAMES = ("", "default")
 MOST_SPEAKERS = 1000
 """Cloned speakers of one server."""
 UNFINISHED_SECONDS = 60.0
-"""After which a file that is being written is abandoned: it takes milliseconds."""
+"""Age at which an unfinished file counts as abandoned: writing one takes milliseconds."""
 _SPEAKER_NAME = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?")
 __all__ = ["OPENAI_VOICES", "Chosen", "VoiceEntry", "VoicePool", "guess_language", "open_voices"]
 

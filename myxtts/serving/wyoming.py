@@ -29,11 +29,11 @@ from myxtts.text.sentences import split_sentences
 IDLE_SECONDS = 600.0
 """A connection without an event for so long is closed."""
 CLOSING_SECONDS = 2.0
-"""For connections that are open when the server ends."""
+"""Time that connections have to finish when the server ends."""
 CHUNK_BYTES = 8192
-"""Of one audio-chunk: 0.17 s at 24 kHz."""
+"""Size of one audio-chunk: 0.17 s at 24 kHz."""
 MOST_HELD_CHARACTERS = 2000
-"""Of streamed text without the end of a sentence; then it is spoken up to its last space."""
+"""Longest streamed text that waits for the end of a sentence; longer text is spoken up to its last space."""
 QUEUED_TEXTS = 8
 """Sentences that wait to be spoken; then no more text is read from the connection."""
 _SENTENCE_END = re.compile(r"(?:[.!?…؟۔।]+[\"'”’»)\]]*|\n)\s+(?=\S)|(?<=[。！？])(?=\S)")

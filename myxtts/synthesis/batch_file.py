@@ -30,7 +30,7 @@ class BatchItem:
     """One text of a list."""
 
     name: str
-    """Of its file, without the extension."""
+    """Name of its file, without the extension."""
     text: str
     options: dict[str, Any] = field(default_factory=dict)
     """Options of `SpeechOptions` that this text has of its own."""

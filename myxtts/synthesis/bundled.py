@@ -19,7 +19,7 @@ BUNDLED = "bundled"
 NAMES = ("kathleen", "base", "default")
 """Names of bundled voices; a copy of MyXTTS may lack some of them."""
 LOOKED_AT_CHARACTERS = 400
-"""Of a text whose language is guessed. Chosen; not measured."""
+"""Characters of a text from which its language is guessed. Chosen; not measured."""
 _SCRIPTS = {
     "ARABIC": "Arab",
     "LATIN": "Latn",

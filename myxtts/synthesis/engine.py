@@ -39,7 +39,7 @@ ERRORS_ONLY = 3
 LONGEST_FRAMES = 4096
 """Frames that are decoded at once, about a minute; slower speech is decoded in parts."""
 FADE_SECONDS = 0.008
-"""Of each end of a part, so that joints do not click. Chosen; not measured."""
+"""Fade at each end of a part, so that joints do not click. Chosen; not measured."""
 
 
 class Session:

@@ -15,15 +15,15 @@ from xml.etree import ElementTree
 from myxtts.errors import TextError
 
 LONGEST_PAUSE_SECONDS = 60.0
-"""Of one mark, so that a number in a text cannot fill the memory. Chosen; not measured."""
+"""Longest pause of one mark, so that a number in a text cannot fill the memory. Chosen; not measured."""
 LONGEST_MARK = 200
 """Characters of a mark's name."""
 BREAK_SECONDS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
-"""Of `<break strength>`."""
+"""Seconds of `<break strength>`."""
 RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.75}
-"""Of `<prosody rate>`."""
+"""Values of `<prosody rate>`."""
 EMPHASIS_SPEEDS = {"strong": 0.8, "moderate": 0.9, "none": 1.0, "reduced": 1.1}
-"""Of `<emphasis level>`: emphasis is slower speech."""
+"""Speeds of `<emphasis level>`: emphasis is slower speech."""
 SLOWEST, FASTEST = 0.25, 4.0
 _MARK = re.compile(r"\[pause:([^\[\]]{0,100})\]|\[\[([^\[\]]{1,500})\]\]", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml\b[^<>]*\?>")

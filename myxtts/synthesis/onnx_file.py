@@ -25,7 +25,7 @@ MOST_NODES = 20_000
 MOST_CONSTANT_VALUES = 4096
 """Values of one constant that is not a float: shapes, axes, slice limits."""
 LARGEST_SIZE = 1 << 17
-"""Of an integer constant: a size, an axis or a limit. A larger one would ask for gigabytes."""
+"""Largest integer constant (a size, an axis or a limit). A larger one would need gigabytes."""
 TO_THE_END = np.iinfo(np.int64).max
 """The limit of slices that reach to the end."""
 OPSETS = range(17, 24)

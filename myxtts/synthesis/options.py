@@ -21,7 +21,7 @@ LONGEST_TEXT = 200_000
 """Characters spoken at once: about four hours of speech."""
 SHOWN_NAMES = 20
 LARGEST_WEIGHT = 1e6
-"""Of a speaker in a mixture; the weights are divided by their sum."""
+"""Largest weight of a speaker in a mixture; the weights are divided by their sum."""
 
 
 def check_text_length(text: str) -> None:

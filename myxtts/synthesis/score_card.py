@@ -74,7 +74,7 @@ class ScoreCard:
     sentences: Annotated[int, Field(ge=0)]
     seeds: Annotated[int, Field(ge=0)]
     recognizer: Text | None = None
-    """Of the character and word errors."""
+    """The recognizer of the character and word errors."""
     notice: Annotated[str, Field(max_length=2000)] = ""
     """Whether the voice was trained on the sentences."""
     texts: Annotated[list[MeasuredSentence], Field(max_length=10_000)] = Field(default_factory=list)

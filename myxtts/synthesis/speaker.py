@@ -19,13 +19,13 @@ from myxtts.synthesis.voice_folder import VoiceDescription
 FORMAT = "myxtts-speaker"
 FORMAT_VERSION = 1
 SHORTEST_SECONDS = 1.0
-"""Of the whole file."""
+"""Shortest reference file."""
 SHORTEST_SPEECH_SECONDS = 0.5
-"""What must be left of it without the silence at its ends: a file of 1 s has some, a click in silence has nothing else."""
+"""Shortest sound without the silence at both ends: a file of 1 s may have some silence, a click in silence has no speech."""
 READ_SECONDS = 180.0
-"""Only so much of a file is decoded, whatever its length: enough for a minute of speech after a silence."""
+"""How much of a file is decoded: enough for a minute of speech after a silence."""
 USED_SECONDS = 60.0
-"""Of a long reference only the beginning is used: more does not change the vector much."""
+"""How much of a long reference is used, from its beginning: more does not change the vector much."""
 MOST_BYTES = 1 << 20
 LONGEST_NAME = 200
 LARGEST_VALUE = 1e6

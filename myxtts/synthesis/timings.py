@@ -59,7 +59,7 @@ class TimedWord(NamedTuple):
     start: float
     end: float
     index: int
-    """Of the first written word, in its sentence."""
+    """Index of the first written word in its sentence."""
     spoken: str
     """As it is read aloud: "fourth" for the 4 of a date."""
     phonemes: str

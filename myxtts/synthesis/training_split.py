@@ -24,7 +24,7 @@ from myxtts.errors import VoiceError
 
 HASH_BYTES = 5
 MOST_HASHES = 1_000_000
-"""Of texts or of clips; of a larger corpus neither is recorded (`is_complete` is false)."""
+"""Most texts or clips that are recorded; a larger corpus is not (`is_complete` is false)."""
 _LONGEST = 4 * (-(-MOST_HASHES * HASH_BYTES // 3))
 _Hashes = Annotated[str, Field(max_length=_LONGEST)]
 _NOT_LETTERS = re.compile(r"[\W_]+")

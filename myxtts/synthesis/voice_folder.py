@@ -49,7 +49,7 @@ DESCRIPTION_NAME = "voice.json"
 VOICE_MODEL_NAME = "voice.onnx"
 SPEAKER_MODEL_NAME = "speaker.onnx"
 OLD_WEIGHTS_NAME = "weights.npz"
-"""Of formats 1 and 2, which `myxtts voice convert` reads."""
+"""Weights of formats 1 and 2, which `myxtts voice convert` reads."""
 LICENSE_NAME = "LICENSE"
 LEXICON_NAME = "lexicon.txt"
 SAMPLE_NAMES = ("sample-1.wav", "sample-2.wav")
@@ -74,7 +74,7 @@ MOST_DESCRIPTION_BYTES = 64 << 20
 """A lexicon may be large; anything beyond this is not a voice."""
 MOST_LICENSE_BYTES = 1 << 20
 MOST_FOLDERS = 10_000
-"""Of one level in which voices are looked for."""
+"""Most folders of one level that are searched for voices."""
 LARGEST_DIMENSION = 8192
 MOST_LAYERS = 64
 HIGHEST_RATE = 192_000

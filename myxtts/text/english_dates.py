@@ -13,7 +13,7 @@ _OTHER_MONTHS = (
     "Farvardin Ordibehesht Khordad Tir Mordad Shahrivar Mehr Aban Azar Dey Bahman Esfand "
     "Muharram Safar Rajab Shaban Ramadan Shawwal Tishrei Cheshvan Kislev Tevet Shevat Adar Nisan Iyar Sivan Tammuz Elul"
 ).split()
-"""Of the Solar Hijri, Islamic and Hebrew calendars."""
+"""Months of the Solar Hijri, Islamic and Hebrew calendars."""
 _SHORT_MONTHS = {name[:3]: name for name in MONTHS} | {"Sept": "September"}
 _MONTH = rf"({alternatives([*MONTHS, *_OTHER_MONTHS])}|(?:{alternatives(_SHORT_MONTHS)})\b\.?)"
 _BOOKS = (

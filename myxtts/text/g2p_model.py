@@ -30,10 +30,10 @@ from myxtts.text.persian_ezafe import EzafeModel
 
 KERNEL_SIZE = 5
 EPSILON = 1e-5
-"""Of the layer normalization."""
+"""Epsilon of the layer normalization."""
 _SERIAL_MULTIPLICATIONS = 1 << 18
-"""Up to which OpenBLAS, NumPy's usual BLAS, starts no threads. With two threads and busy cores, reading a text took ten times as
-long as with one."""
+"""Size of a product up to which OpenBLAS, NumPy's usual BLAS, starts no threads. With two threads and busy cores, reading a text
+took ten times as long as with one."""
 _TILE_ROWS = 16
 _FORMAT = "myxtts-letter-tagger-1"
 

@@ -14,7 +14,7 @@ from myxtts.runtime.safe_files import read_regular_file
 from myxtts.text.persian_letters import unify_letters
 
 LARGEST_BYTES = 64 << 20
-"""Of a lexicon file: CMUdict with all its variants has 4 MB."""
+"""Largest lexicon file: CMUdict with all its variants has 4 MB."""
 
 
 @dataclass(frozen=True)

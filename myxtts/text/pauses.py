@@ -16,7 +16,7 @@ WORD_BOUNDARY = " "
 ZERO_WIDTH_NON_JOINER = "\u200c"
 
 _STRENGTH = "?!.…;:—,"
-"""Of several marks in a row the first in this order is kept: what ends a sentence, and how, matters most."""
+"""Marks by strength: of several in a row the strongest is kept. The end of a sentence, and its kind, matter most."""
 
 _MARKS = {
     ",": ",،、，()[]{}（）【】〔〕፣၊᠂",

@@ -116,7 +116,7 @@ class Place(NamedTuple):
     second: str
     third: str
     names_something: bool
-    """Of a number, whether a word with ezafe stands before it (مادهٔ پنج); otherwise it counts (سه کتاب)."""
+    """Whether a number follows a word with ezafe (مادهٔ پنج); otherwise it counts something (سه کتاب)."""
     classes: Mapping[str, str]
     """Parts of speech: `n` noun, `a` adjective, `v` verb."""
 

@@ -20,7 +20,7 @@ from myxtts.text.cleanup import base_language, strip_markup
 MAX_CHARACTERS = 180
 """About 12 seconds of speech, and within the 200 symbols of the default `max_text_length` in most languages."""
 FEWEST_CLAUSE_CHARACTERS = 20
-"""Of a clause that is spoken apart: about 1.3 s of speech, which last longer than the next piece takes."""
+"""Shortest clause that is spoken separately: about 1.3 s of speech, longer than computing the next piece takes."""
 
 _ENDS = ".!?…؟۔।॥։።။፧"
 _WIDE_ENDS = "。！？｡．"
@@ -61,9 +61,9 @@ _BEFORE_NUMBERS_OF = {
 }
 """Abbreviations before a number only; elsewhere they are words (`no`, `fig`), or have nothing after them to wait for."""
 _BEFORE_LETTERS = frozenset("fig vol apt sec ch art pt app".split())
-"""Of these, the ones whose number may be a letter or a Roman numeral: Fig. A, Vol. IV."""
+"""Those whose number may be a letter or a Roman numeral: Fig. A, Vol. IV."""
 _WORDS_BEFORE_LETTERS = frozenset(("art", "app"))
-"""Of these, common words, after which `A` and `I` begin a sentence: I like art. A few do not."""
+"""Those that are also common words, after which `A` and `I` begin a sentence: I like art. A few do not."""
 _MAY_END_SENTENCE = frozenset(
     "etc usw ecc enz a.m p.m jr sr u.s u.k inc ltd co corp т.д т.п др ph.d ave rd blvd "
     "st dept gen col capt lt sgt maj rev hon gov sen rep pres mt ft al".split()

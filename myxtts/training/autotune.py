@@ -63,7 +63,7 @@ class LoaderTrial:
 
     threads: int
     median_seconds: float
-    """Of one batch."""
+    """Median time of one batch."""
     slowest_seconds: float
 
 

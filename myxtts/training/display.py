@@ -94,7 +94,7 @@ class RunSummary:
     counts_after_warmup: Counts
     compile_seconds: float
     skipped_steps: int
-    """Of the whole training: loss or gradient was not finite."""
+    """Steps of the whole training whose loss or gradient was not finite."""
     scaled_down_steps: int
     """The gradient overflowed and the loss scale was lowered."""
     logging_fraction: float

@@ -47,7 +47,7 @@ ENGLISH_SETTINGS = TaggerSettings(
 )
 ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _VARIANT_WEIGHT = 0.3
-"""Of a second pronunciation in CMUdict."""
+"""Weight of a second pronunciation in CMUdict."""
 _RAREST_ENGLISH_CHUNK = 5
 """Occurrences. Chosen; not measured."""
 _VOWELS = {
@@ -75,7 +75,7 @@ _HINTS_ARPABET = {
     "x": "K S Z G", "y": "IY AY IH Y", "z": "Z",
 }  # fmt: skip
 HELD_OUT_FRACTION = 0.05
-"""Of the words of CMUdict, for the benchmark: they are never trained on."""
+"""Fraction of the words of CMUdict that are kept for the benchmark and never trained on."""
 
 
 def read_cmudict(folder: Path | None) -> dict[str, list[tuple[str, ...]]]:

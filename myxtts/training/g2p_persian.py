@@ -50,7 +50,8 @@ _GOLD_REPEATS, _MISREAD_REPEATS = 2, 2
 _FURTHER_LEARNING_RATE = 1e-3
 """For a tagger that was trained before."""
 EZAFE_WEIGHT, EZAFE_THRESHOLD = 2.5, 0.0
-"""Of the log-linear model next to the tagger's end score; the sum above which there is an ezafe. Chosen on the dev sentences."""
+"""Weight of the log-linear model next to the tagger's end score, and the sum above which there is an ezafe. Chosen on the dev
+sentences."""
 _WORDS_AT_ONCE = 256
 _USUAL_SENTENCES = 12
 """Raw sentences per homograph."""

@@ -43,7 +43,7 @@ class TaggerSettings:
     ema_decay: float = 0.998
     weight_decay: float = 0.01
     end_weight: float = 3.0
-    """Of the end label's loss; there is one end label for about four letters."""
+    """Weight of the end label's loss; there is one end label for about four letters."""
     seed: int = 0
 
     def rate(self, step: int, total_steps: int) -> float:

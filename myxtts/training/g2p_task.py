@@ -41,7 +41,7 @@ from myxtts.training.state import RunHistory, TrainState
 from myxtts.training.task import SavedCheckpoint, StepFacts
 
 METRICS = ("loss", "tag_loss", "end_loss", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale")
-"""Of a step; "frames" are letters."""
+"""Metrics of a step; "frames" are letters."""
 _BETAS, _CLIP_NORM = (0.9, 0.999), 1.0
 _CHECKPOINT_INTERVAL, _KEPT_CHECKPOINTS = 200, 2
 """Steps between checkpoints, and how many are kept. Chosen; not measured."""
@@ -101,12 +101,12 @@ class TaggerTask:
     network: TaggerNetwork
     state: TrainState
     is_decayed: tf.Tensor
-    """Of each weight (`decay_mask`)."""
+    """Whether each weight decays (`decay_mask`)."""
     rule: UpdateRule
     build: Callable[[Mapping[str, np.ndarray]], LetterTagger]
     """Weights → the tagger for run time."""
     batches: Batches
-    """Of the epoch of `position`: lengths and texts."""
+    """Batches of the epoch of `position`: lengths and texts."""
     steps_per_epoch: int
     total_steps: int
     fingerprint: str
@@ -329,7 +329,7 @@ class TaggerRun:
     """Where a tagger is trained, and how much of it is shown."""
 
     folder: Path
-    """Of checkpoints and log; a run that it holds is resumed."""
+    """Folder of checkpoints and log; a run in it is resumed."""
     settings: TaggerSettings
     display: Display
     reset_training: bool = False

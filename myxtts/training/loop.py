@@ -24,7 +24,7 @@ from myxtts.training.run_recorder import RunRecorder
 from myxtts.training.task import SavedCheckpoint, StepTask, Task
 
 FEWEST_DRAWN_STEPS = 50
-"""Of a run that ends with pictures: compiling what they show takes as long as some steps."""
+"""Fewest steps of a run that ends with pictures: compiling what they show takes as long as some steps."""
 POLL_SECONDS = 0.2
 """How often the end of a run looks whether an evaluation has ended, or a signal has come."""
 
@@ -50,7 +50,7 @@ class TakenStep:
     step: int
     batches: Sequence[Any]
     metrics: tf.Tensor
-    """Of this step, possibly still being computed."""
+    """Metrics of this step, possibly still being computed."""
     finished: np.ndarray | None
     """Metrics of the step before; None after the first step."""
 

@@ -34,7 +34,7 @@ class Recorded:
     """The parts of a run that a recorder reads."""
 
     metric_names: Sequence[str]
-    """Of the vector that every step returns; "loss", "skipped", "frames" and "loss_scale" must be among them."""
+    """Names of the vector that every step returns; "loss", "skipped", "frames" and "loss_scale" must be among them."""
     clip_ids: Sequence[str]
     """Names of the clips, for messages about skipped steps."""
     nonfinite_limit: int

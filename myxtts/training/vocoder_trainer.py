@@ -44,7 +44,7 @@ class VocoderSummary:
     step: int
     seconds: float
     losses: dict[str, float]
-    """Of the held-out clips at the end."""
+    """Losses of the held-out clips at the end."""
     counts_after_warmup: Counts
     vocoder: Path
     samples: list[Path]

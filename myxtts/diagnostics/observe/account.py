@@ -74,7 +74,7 @@ class AccountLine:
     part: Part
     seconds: float
     fraction: float
-    """Of the whole run."""
+    """Fraction of the whole run."""
     location: SourceLocation = UNKNOWN
     """The line at which it was spent most, where that is known."""
     typical_seconds: float = 0.0

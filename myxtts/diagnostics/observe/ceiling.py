@@ -23,7 +23,7 @@ _MOST_REPETITIONS = 50
 _MOST_STATE_BYTES = 1 << 30
 _OUTSIDE = ("PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", *EFFECTS)
 MOST_SECONDS = 60.0
-"""For all of it; a loader may wait for its first batch without end."""
+"""Time limit of all measurements together: a loader may wait for its first batch forever."""
 
 
 @dataclass(frozen=True)

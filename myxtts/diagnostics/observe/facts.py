@@ -18,7 +18,8 @@ from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 CALLS_OF_A_REUSED_TRACE = 25
 """Per trace, after which it has paid for itself. Chosen; not measured."""
 QUANTILE_ON_A_BUSY_MACHINE = 0.1
-"""Of the step times: few steps are left alone by other processes, and the fastest one alone is only one."""
+"""Quantile of the step times that counts on a busy machine: other processes disturb most steps, and the single fastest step may
+be an exception."""
 
 
 class Facts:

@@ -24,7 +24,7 @@ from myxtts.diagnostics.observe.recording import KeptEntries, Recording
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, is_user_code, location_of
 
 FIRST_STEPS = 10
-"""Until then models are built, and buffers of the framework fill."""
+"""Steps that do not count: models are built in them, and buffers of the framework fill."""
 READING_INTERVAL_SECONDS = 0.1
 LEAST_GROWTH_BYTES = 24 * 2**20
 """Between two counts of the containers; twice as much after each, so that a long training is not stopped often."""
@@ -35,7 +35,7 @@ FEWEST_ENTRIES = 8
 ENTRIES_PER_STEP = 0.5
 """What is kept at every second step counts, what is kept once per epoch does not."""
 EXPLAINING_FRACTION = 0.3
-"""Of the growth of the memory: what the new entries of a container must take at least."""
+"""Smallest fraction of the growth of the memory that the new entries of a container must explain."""
 ENTRIES_WEIGHED = 20
 """The newest; their mean stands for all."""
 FOLLOWED_STEPS = 3

@@ -115,7 +115,7 @@ class PipelineCall(NamedTuple):
 
     start: float
     processor_seconds: float
-    """Of its thread: what other processes take from it does not count."""
+    """Processor time of its thread, in which the time of other processes does not count."""
 
 
 FEWEST_PROMPT_SAMPLES = 5
@@ -256,7 +256,7 @@ class Recording:
     """Step, and the resident bytes of the process at its end."""
     kept_entries: KeptEntries | None = None
     graphs: list[GraphGrowth] = field(default_factory=list)
-    """Of sessions, in TensorFlow's first style."""
+    """Graphs of sessions (`tf.compat.v1`)."""
     machine_samples: list[Any] = field(default_factory=list)
     machine_load: Any = None
     """`MachineLoad` of the observed time; None before its end."""

@@ -120,9 +120,9 @@ class OwnCost:
 
     hooks_seconds: float
     samples_seconds: float
-    """Of the samples that were taken while the training thread ran Python."""
+    """Time of the samples that were taken while the training thread ran Python."""
     sampler_processor_seconds: float
-    """Of all samples: a core that has nothing else to do takes those next to the training."""
+    """Processor time of all samples; an idle core takes them while the training runs on the others."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _ISSUES = {
     "object": Issue.RETRACE_NEW_OBJECT,
 }
 _SMALLEST_FRACTION = 0.02
-"""Of the time, that tracing a function of the user again must cost: twice the gain below which a finding is a note."""
+"""Smallest fraction of the time that tracing a function again must cost: twice the gain below which a finding is a note."""
 _FEWEST_SIGNATURES = 5
 """TensorFlow itself warns at the fifth retrace of five calls."""
 _STEPS_OF_A_TRAINING = 100

@@ -14,9 +14,9 @@ from myxtts.diagnostics.observe.source_lines import UNKNOWN
 LEAST_GROWTH_BYTES = 32 * 2**20
 """From the first reading to the last: more than the first count needs (`growth.LEAST_GROWTH_BYTES`)."""
 LATE_FRACTION = 0.2
-"""Of the growth: so much must lie in the last third of the steps. What fills and is full then has stopped before."""
+"""Smallest fraction of the growth in the last third of the steps: a buffer that fills up has stopped growing before."""
 GROWING_RUNS = 0.5
-"""Of the runs of a session, so many must have found new operations in its graph."""
+"""Smallest fraction of the runs of a session that found new operations in its graph."""
 FEWEST_GROWING_RUNS = 10
 """A session that initializes and restores in several parts adds operations a few times."""
 

@@ -18,15 +18,16 @@ from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation
 
 LARGE_FRACTION = 0.1
-"""Of the training's time: from here on a part other than the steps is reported. Chosen on tests/diagnostics/cases."""
+"""Smallest fraction of the training for which a part other than the steps is reported. Chosen on tests/diagnostics/cases."""
 LARGE_PYTHON_FRACTION = 0.2
-"""Of callbacks and of Python between epochs, which users write on purpose."""
+"""The same for callbacks and for Python between epochs, which users write on purpose."""
 FEWEST_EPOCHS = 3
 """The first one starts once in every training; what happens twice after it is a pattern."""
 LEAST_EPOCH_START_SECONDS = 0.1
-"""Of a pipeline that the user made, on a machine that does nothing else."""
+"""Shortest start of an epoch that is reported, for a pipeline that the user made on an otherwise idle machine."""
 FEWEST_TINY_EPOCHS = 20
-"""Of one or two batches; a few of them are a small example, not a loop over epochs in place of steps."""
+"""Fewest epochs of one or two batches that are reported: a few of them are a small example, not a loop over epochs instead of
+steps."""
 FEWEST_PREDICTIONS = 5
 MOST_BATCHES_OF_A_PREDICTION = 2
 """`predict` on more batches is an evaluation."""

@@ -162,7 +162,7 @@ def _open_machine(recording: Recording) -> Any:
 
 
 BUSY_FRACTION = 0.2
-"""Of the processor time, for other processes and for other virtual machines, from which times are called uncertain."""
+"""Fraction of the processor time used by other processes and virtual machines above which times are called uncertain."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 

@@ -318,9 +318,9 @@ STEPS_AROUND = 31
 FEWEST_STALLS = 4
 """Three equal distances: two occur by chance."""
 REGULAR_FRACTION = 0.7
-"""Of the long steps, this fraction must have the same phase."""
+"""Smallest fraction of the long steps that must have the same phase."""
 COMPLETE_FRACTION = 0.6
-"""Of the steps at which a stall is due, this fraction must be long."""
+"""Smallest fraction of the steps at which a stall is due that must be long."""
 MOST_CHANCE = 3e-4
 """That stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which 3 or 10 % are
 long at random, it raises at most 2 false alarms; with 1e-2 up to 40."""

@@ -11,7 +11,7 @@ from myxtts.diagnostics.observe.split_steps import origin_of, trace_seconds
 from myxtts.runtime.signatures import ArgumentChange, Signature, changes_between, nearest_signature
 
 _RARE_FRACTION = 0.15
-"""Of the calls: a second shape that is so rare is the last batch of an epoch of at least seven."""
+"""Fraction of the calls below which a second shape is the last batch of an epoch of at least seven."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ _LOADER_CAUSES = {
     Issue.MISSING_CACHE, Issue.SLOW_STAGE,
 }  # fmt: skip
 _LARGE_GAIN = 0.1
-"""Of a cause in the loader, from which the verdict cannot say that there is nothing to gain from it."""
+"""Gain of a cause in the loader from which the verdict no longer says that the loader has nothing to gain."""
 
 
 def why_no_steps(recording: Recording) -> str:
