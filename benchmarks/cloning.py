@@ -42,7 +42,7 @@ def main() -> int:
         "--speakers", help="comma-separated (default: those of configs/base.yaml that the corpora have)"
     )
     parser.add_argument("--sentences", type=int, default=12, help="per speaker and language (default: %(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     arguments = parser.parse_args()
     voice, encoder, judge = Voice.load(arguments.voice), SpeakerEmbedder.load(), NaturalnessJudge.load()
     corpora = [read_corpus(DataConfig(train_data=str(folder))) for folder in arguments.data]
@@ -64,7 +64,7 @@ def main() -> int:
         name: embed_recordings(encoder, [one for one in everything if one.speaker == name], references[name])
         for name in speakers
     }
-    figures = show(
+    metrics = show(
         "Recordings", {name: similarities(recorded[name], name, recorded) for name in speakers}, "recordings"
     )
     texts = {language: sentences_of(held_out, language, arguments.sentences) for language in voice.languages}
@@ -82,10 +82,10 @@ def main() -> int:
             scores[group] += [judge.score(audio.samples, audio.sample_rate) for audio in audios]
     for group, clips in groups.items():
         if clips:
-            figures |= show(f"Clones, {group.replace('_', ' ')}", clips, group)
-            figures[f"dnsmos_{group}"] = float(np.mean(scores[group]))
-            print(f"DNSMOS {figures[f'dnsmos_{group}']:.2f}")
-    write_json(arguments.json, figures)
+            metrics |= show(f"Clones, {group.replace('_', ' ')}", clips, group)
+            metrics[f"dnsmos_{group}"] = float(np.mean(scores[group]))
+            print(f"DNSMOS {metrics[f'dnsmos_{group}']:.2f}")
+    write_json(arguments.json, metrics)
     return 0
 
 
@@ -148,7 +148,7 @@ def similarities(
 
 
 def show(title: str, clips: dict[str, list[dict[str, float]]], group: str) -> dict[str, float]:
-    """A table of every speaker, and the figures of all sentences together."""
+    """A table of every speaker, and the metrics of all sentences together."""
     rows, all_nearest, all_own = [], [], []
     for name, found in clips.items():
         nearest = [max(one, key=lambda other: one[other]) == name for one in found]

@@ -179,7 +179,7 @@ def run_case(script: Path, truth: dict[str, Any], real: Path | None = None) -> t
 
 
 def _environment(truth: dict[str, Any], real: Path | None) -> dict[str, str]:
-    """Public scripts find generated data, no display, and what `packages` in their folder holds besides."""
+    """Public scripts find generated data, no display, and the packages of the folder `packages` next to them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     if real is None:
         return environment
@@ -229,10 +229,10 @@ def write_table(expected: dict[str, Any], results: list[dict[str, Any]]) -> None
     lines = ["| case | after | what is true of it | found (cause:line) |", "|---|---|---|---|"]
     for result in results:
         truth = expected[result["name"]]
-        diseases = ", ".join(f"`{wanted['disease']}`" for wanted in truth.get("findings") or ()) or "healthy"
+        issues = ", ".join(f"`{wanted['disease']}`" for wanted in truth.get("findings") or ()) or "healthy"
         found = ", ".join(f"`{found}`" for found in result["found"]) or "nothing"
         mark = "" if result["right"] else " **(wrong)**"
-        lines.append(f"| `{result['name']}` | [report]({truth['link']}) | {diseases} | {found}{mark} |")
+        lines.append(f"| `{result['name']}` | [report]({truth['link']}) | {issues} | {found}{mark} |")
     path = CASES / "README.md"
     document = path.read_text(encoding="utf-8")
     start = document.index("\n", document.index("<!-- cases:")) + 1

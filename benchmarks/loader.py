@@ -1,6 +1,6 @@
 """How fast batches come, how full they are, and how this grows: `python benchmarks/loader.py [--quick] [--json FILE]`.
 
-Everything is measured in one run on the bundled prompts, contenders take turns, and figures are ratios (`harness.py`). Nothing
+Everything is measured in one run on the bundled prompts, contenders take turns, and results are ratios (`harness.py`). Nothing
 else should run meanwhile. `--quick` leaves out `prepare` and the largest index, and ends within a minute.
 """
 
@@ -46,24 +46,24 @@ GROWTH_CLIPS = (10_000, 100_000, 1_000_000)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, without the slow parts")
     arguments = parser.parse_args()
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="myxtts-benchmark-") as name:
         folder = Path(name)
         config = DataConfig(
             train_data=str(wav_copy(folder / "corpus")), cache_dir=str(folder / "cache"), text_symbols="graphemes"
         )
         cache = prepare_cache(config)
-        figures |= useful_shares(cache)
+        metrics |= useful_fractions(cache)
         if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` also runs without it
-            figures |= preparing_rates(config, folder, rounds=7)
-        figures |= loading_rates(
+            metrics |= preparing_rates(config, folder, rounds=7)
+        metrics |= loading_rates(
             cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
         )
-        figures |= growth(cache, folder, GROWTH_CLIPS[:2] if arguments.quick else GROWTH_CLIPS)
-    write_json(arguments.json, figures)
+        metrics |= growth(cache, folder, GROWTH_CLIPS[:2] if arguments.quick else GROWTH_CLIPS)
+    write_json(arguments.json, metrics)
     return 0
 
 
@@ -94,17 +94,17 @@ def planned(cache: Cache, kind: str, num_buckets: int = 8) -> Plan:
     )
 
 
-def useful_shares(cache: Cache) -> dict[str, float]:
+def useful_fractions(cache: Cache) -> dict[str, float]:
     """Frames of clips among all frames of the batches."""
     plans = {"fixed": planned(cache, "fixed"), "packed": planned(cache, "packed"), "dynamic": planned(cache, "dynamic")}
     plans |= {f"buckets{count}": planned(cache, "buckets", count) for count in (4, 8, 12)}
-    shares = {name: plan.useful_fraction(epochs=10) for name, plan in plans.items()}
+    fractions = {name: plan.useful_fraction(epochs=10) for name, plan in plans.items()}
     rows = [
-        (name, f"{share:.1%}", len(plans[name].shapes))
-        for name, share in sorted(shares.items(), key=lambda one: one[1])
+        (name, f"{fraction:.1%}", len(plans[name].shapes))
+        for name, fraction in sorted(fractions.items(), key=lambda one: one[1])
     ]
     print_table(f"Useful frames of {len(plans['fixed'].clips)} prompts", ("plan", "useful", "shapes"), rows)
-    return {f"useful_{name}": shares[name] for name in ("fixed", "buckets8", "packed")}
+    return {f"useful_{name}": fractions[name] for name in ("fixed", "buckets8", "packed")}
 
 
 def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, seconds: float) -> dict[str, float]:

@@ -32,9 +32,9 @@ def feed_contender(feed: Feed, clips_per_batch: float) -> Take:
     return take
 
 
-def clips_per_batch(plan: Plan, passes: int = 20) -> float:
+def clips_per_batch(plan: Plan, epochs: int = 20) -> float:
     """Mean over many batches, empty slots not counted."""
-    batches = list(islice(plan.batches(), passes * 20))
+    batches = list(islice(plan.batches(), epochs * 20))
     return float(np.mean([(rows != NO_CLIP).sum() for rows, _, _ in batches]))
 
 

@@ -1,4 +1,4 @@
-"""Opening, planning a pass and drawing the first batch of a made-up cache, in a fresh process with TensorFlow imported.
+"""Opening, planning an epoch and drawing the first batch of a made-up cache, in a fresh process with TensorFlow imported.
 
 Started with a cache folder; prints one JSON object: seconds of each stage and of all, and megabytes of memory at the peak.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/training.py [--steps N] [--json FILE]
 
-On the bundled corpus with the tiny network. Nothing else should run meanwhile: the figures compare parts of this run with each
+On the bundled corpus with the tiny network. Nothing else should run meanwhile: the metrics compare parts of this run with each
 other, but a busy machine widens their spread.
 """
 
@@ -52,17 +52,17 @@ os._exit(0)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the long run ({STEPS})")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--json", type=Path, help="also write the metrics there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure_cold_starts(Path(folder))
-        figures |= measure_paths(Path(folder))
-        figures |= measure_plans(Path(folder))
-        figures |= measure_long_run(Path(folder), arguments.steps)
-    print_table(figures)
+        metrics = measure_cold_starts(Path(folder))
+        metrics |= measure_paths(Path(folder))
+        metrics |= measure_plans(Path(folder))
+        metrics |= measure_long_run(Path(folder), arguments.steps)
+    print_table(metrics)
     if arguments.json:
         arguments.json.write_text(
-            json.dumps({name: value for name, value in figures.items() if name[0] != "_"}, indent=1)
+            json.dumps({name: value for name, value in metrics.items() if name[0] != "_"}, indent=1)
         )
 
 
@@ -204,7 +204,7 @@ def measure_plans(folder: Path) -> dict:
     trainer, plan = default.trainer, default.trainer.task.corpus.plan
     forward = tf.function(trainer.task.steps._validation_step, input_signature=[plan.shapes[0].signature()])
     flops = training_flops(forward.get_concrete_function())
-    shares = [flops / seconds / rate for seconds, rate in zip(step_seconds, products, strict=True)]
+    fractions = [flops / seconds / rate for seconds, rate in zip(step_seconds, products, strict=True)]
     useful = plan.useful_fraction()
     ratios = {
         name: [mine / theirs for mine, theirs in zip(default.rates, contender.rates, strict=True)]
@@ -217,15 +217,15 @@ def measure_plans(folder: Path) -> dict:
         "default_vs_buckets": statistics.median(ratios["buckets"]),
         "default_vs_retracing": statistics.median(ratios["retracing"]),
         "promised_vs_fixed": useful / others["fixed"].trainer.task.corpus.plan.useful_fraction(),
-        "flops_share_total": statistics.median(shares),
-        "flops_share_useful": statistics.median(shares) * useful,
+        "flops_share_total": statistics.median(fractions),
+        "flops_share_useful": statistics.median(fractions) * useful,
         "parameters": trainer.task.state.layout.size,
         "busy_cores": statistics.median(default.busy_cores),
         "cores": usable_cores(),
         "_busy_cores": default.busy_cores,
         "_ratios": ratios,
         "_gflops": (statistics.median(products) / 1e9, flops / 1e9),
-        "_shares": shares,
+        "_fractions": fractions,
     }
 
 
@@ -259,59 +259,59 @@ def measure_long_run(folder: Path, steps: int) -> dict:
     }
 
 
-def print_table(figures: dict) -> None:
+def print_table(metrics: dict) -> None:
     from rich.console import Console
     from rich.table import Table
 
     def spread(values: list[float]) -> str:
         return f"{min(values):.2f} – {max(values):.2f}"
 
-    low, high = figures["_first_step_spread"]
-    product, step = figures["_gflops"]
-    ratios = figures["_ratios"]
+    low, high = metrics["_first_step_spread"]
+    product, step = metrics["_gflops"]
+    ratios = metrics["_ratios"]
     rows = [
-        ("instruction set", figures["instruction_set"], f"convolution {figures['convolution']}"),
+        ("instruction set", metrics["instruction_set"], f"convolution {metrics['convolution']}"),
         (
             "useful frames/s, without oneDNN against with it",
-            f"{figures['without_onednn_vs_with']:.2f}x",
-            f"{figures['_paths']}, convolution {figures['convolution_without_onednn']}",
+            f"{metrics['without_onednn_vs_with']:.2f}x",
+            f"{metrics['_paths']}, convolution {metrics['convolution_without_onednn']}",
         ),
-        ("busy cores", f"{figures['busy_cores']:.2f} of {figures['cores']}", spread(figures["_busy_cores"])),
-        ("useful frames/s, default against fixed", f"{figures['default_vs_fixed']:.2f}x", spread(ratios["fixed"])),
-        ("  what the useful shares promise", f"{figures['promised_vs_fixed']:.2f}x", ""),
+        ("busy cores", f"{metrics['busy_cores']:.2f} of {metrics['cores']}", spread(metrics["_busy_cores"])),
+        ("useful frames/s, default against fixed", f"{metrics['default_vs_fixed']:.2f}x", spread(ratios["fixed"])),
+        ("  what the useful fractions predict", f"{metrics['promised_vs_fixed']:.2f}x", ""),
         (
             "useful frames/s, default against 8 buckets",
-            f"{figures['default_vs_buckets']:.2f}x",
+            f"{metrics['default_vs_buckets']:.2f}x",
             spread(ratios["buckets"]),
         ),
         (
             "useful frames/s, default against retracing",
-            f"{figures['default_vs_retracing']:.1f}x",
+            f"{metrics['default_vs_retracing']:.1f}x",
             spread(ratios["retracing"]),
         ),
-        ("first step, from the command", f"{figures['first_step_seconds']:.1f} s", f"{low:.1f} – {high:.1f} s"),
-        ("  TensorFlow's import in it", f"{figures['import_seconds']:.1f} s", ""),
-        ("arithmetic, of a large matrix product", f"{figures['flops_share_total']:.0%}", spread(figures["_shares"])),
-        ("  useful", f"{figures['flops_share_useful']:.0%}", f"{step:.0f} GFLOP a step, {product:.0f} GFLOP/s"),
-        ("steps of the long run", f"{figures['steps']:,}", f"{figures['step_seconds']:.3f} s each"),
-        ("useful frames/s", f"{figures['useful_frames_per_second']:,.0f}", ""),
-        ("waiting for data", f"{figures['wait_share']:.2%}", ""),
+        ("first step, from the command", f"{metrics['first_step_seconds']:.1f} s", f"{low:.1f} – {high:.1f} s"),
+        ("  TensorFlow's import in it", f"{metrics['import_seconds']:.1f} s", ""),
+        ("arithmetic, of a large matrix product", f"{metrics['flops_share_total']:.0%}", spread(metrics["_fractions"])),
+        ("  useful", f"{metrics['flops_share_useful']:.0%}", f"{step:.0f} GFLOP per step, {product:.0f} GFLOP/s"),
+        ("steps of the long run", f"{metrics['steps']:,}", f"{metrics['step_seconds']:.3f} s each"),
+        ("useful frames/s", f"{metrics['useful_frames_per_second']:,.0f}", ""),
+        ("waiting for data", f"{metrics['wait_share']:.2%}", ""),
         (
             "robust spread of the step time",
-            f"{figures['step_cv']:.1%}",
-            f"std/mean {figures['step_std_over_mean']:.1%}",
+            f"{metrics['step_cv']:.1%}",
+            f"std/mean {metrics['step_std_over_mean']:.1%}",
         ),
         ("traces, compilations, signatures after warm-up", "", ""),
         (
             "",
-            f"{figures['traces_after_warmup']}, {figures['compilations_after_warmup']}, {figures['signatures_after_warmup']}",
+            f"{metrics['traces_after_warmup']}, {metrics['compilations_after_warmup']}, {metrics['signatures_after_warmup']}",
             "",
         ),
-        ("growth of resident memory", f"{figures['rss_growth']:.1%}", "from a tenth of the steps to the end"),
-        ("logging", f"{figures['logging_share']:.2%}", "of the time"),
-        ("parameters", f"{figures['parameters']:,}", ""),
+        ("growth of resident memory", f"{metrics['rss_growth']:.1%}", "from a tenth of the steps to the end"),
+        ("logging", f"{metrics['logging_share']:.2%}", "of the time"),
+        ("parameters", f"{metrics['parameters']:,}", ""),
     ]
-    table = Table("measured", "figure", "spread", title="Training, tiny network, bundled corpus")
+    table = Table("measured", "value", "spread", title="Training, tiny network, bundled corpus")
     for row in rows:
         table.add_row(*row)
     Console().print(table)

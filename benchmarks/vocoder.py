@@ -45,14 +45,14 @@ def main() -> int:
     parser.add_argument("--speakers", help="comma-separated (default: every speaker with enough held-out clips)")
     parser.add_argument("--clips", type=int, default=12, help="of each speaker (default: %(default)s)")
     parser.add_argument("--recognizer", help="as in myxtts evaluate (default: Moonshine, for English)")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     arguments = parser.parse_args()
     mel = vocoder_spec(read_model(arguments.vocoder, *VOCODER_TENSORS), arguments.vocoder).mel
     vocoders: dict[str, Vocoder] = {
         "vocoder": open_vocoder_file(arguments.vocoder, mel),
         "Griffin-Lim": GriffinLim(mel),
     }
-    judge, figures, rows = NaturalnessJudge.load(), {}, []
+    judge, metrics, rows = NaturalnessJudge.load(), {}, []
     for speaker, utterances in chosen_clips(arguments.data, arguments.speakers, arguments.clips).items():
         clips = {"recording": [recorded(one, mel.sample_rate) for one in utterances]}
         seconds, cpu_times = (
@@ -72,7 +72,7 @@ def main() -> int:
         recognizer = recognizer_for(arguments.recognizer, utterances[0].language)
         for kind in KINDS if recognizer is not None else ():
             found[f"cer_{kind}"] = character_error(recognizer, clips[kind], utterances, mel.sample_rate)
-        figures |= {f"{speaker}_{name}": value for name, value in found.items()}
+        metrics |= {f"{speaker}_{name}": value for name, value in found.items()}
         rows.append(row_of(speaker, utterances, found))
     print_table(
         f"Copy synthesis of {arguments.vocoder.name}; in each cell recording / vocoder / Griffin-Lim",
@@ -80,7 +80,7 @@ def main() -> int:
         rows,
     )
     print(f"* never trained on: {', '.join(HELD_OUT)}")
-    write_json(arguments.json, figures)
+    write_json(arguments.json, metrics)
     return 0
 
 

@@ -236,13 +236,13 @@ def start_seconds(name: str, arguments: argparse.Namespace) -> float:
 def measure(
     peer: Peer, sentences: Sequence[Sentence], judge: Judge, arguments: argparse.Namespace, progress
 ) -> dict[str, float]:
-    """Every figure of one program."""
+    """Every metric of one program."""
     from myxtts.evaluation.clip_metrics import speaking_rate
     from myxtts.evaluation.metrics import estimate
 
     with tempfile.TemporaryDirectory(prefix="myxtts-voices-") as name:
         folder = Path(name)
-        figures = _in_child(peer.name, folder, [sentence.text for sentence in sentences], arguments)
+        metrics = _in_child(peer.name, folder, [sentence.text for sentence in sentences], arguments)
         clips = []
         for number in range(len(sentences)):
             samples, rate = read_audio(folder / f"{number:04d}.wav")
@@ -258,10 +258,10 @@ def measure(
     for metric in METRICS:
         found = estimate([[clip.ratios.get(metric)] for clip in judged])
         if found is not None:
-            figures |= {metric: found.value, f"{metric}_low": found.low, f"{metric}_high": found.high}
-    figures["start_seconds"] = start_seconds(peer.name, arguments)
-    figures["megabytes"] = sum(path.stat().st_size for path in peer.files) / 1e6
-    return figures
+            metrics |= {metric: found.value, f"{metric}_low": found.low, f"{metric}_high": found.high}
+    metrics["start_seconds"] = start_seconds(peer.name, arguments)
+    metrics["megabytes"] = sum(path.stat().st_size for path in peer.files) / 1e6
+    return metrics
 
 
 def main() -> int:
@@ -272,7 +272,7 @@ def main() -> int:
     )
     parser.add_argument("--sentences", type=int, default=100, help="of the everyday sentences (default: all 100)")
     parser.add_argument("--recognizer", help="as in `myxtts evaluate`")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as one flat JSON object")
+    parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--speak", metavar=("NAME", "OUT"), nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.speak is not None:
@@ -290,16 +290,16 @@ def main() -> int:
         if peer.missing:
             print(f"{peer.name}: left out, not installed: {peer.missing}")
     with open_progress() as progress:
-        figures = {
+        metrics = {
             peer.name: measure(peer, sentences, judge, arguments, progress) for peer in peers if not peer.missing
         }
-    _print(figures, f"{len(sentences)} sentences, {judge.recognizer.name}, {usable_cores()} cores")
-    flat = {f"{key}_{name}": value for name, each in figures.items() for key, value in each.items()}
+    _print(metrics, f"{len(sentences)} sentences, {judge.recognizer.name}, {usable_cores()} cores")
+    flat = {f"{key}_{name}": value for name, each in metrics.items() for key, value in each.items()}
     write_json(arguments.json, flat | {"sentences": len(sentences)})
     return 0
 
 
-def _print(figures: dict[str, dict[str, float]], title: str) -> None:
+def _print(metrics: dict[str, dict[str, float]], title: str) -> None:
     rows = [
         (
             name,
@@ -311,7 +311,7 @@ def _print(figures: dict[str, dict[str, float]], title: str) -> None:
             f"{each['megabytes']:.1f} MB",
             f"{each['peak_megabytes']:.0f} MB",
         )
-        for name, each in figures.items()
+        for name, each in metrics.items()
     ]
     columns = ("", "character error", "DNSMOS", "failed", "CPU-s per s", "start", "size", "memory")
     print_table(title, columns, rows)

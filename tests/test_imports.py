@@ -140,7 +140,7 @@ def test_what_docstrings_and_documents_name_exists():
 
 
 def leads_somewhere(reference: str) -> bool:
-    """Whether `myxtts.part.module.name` is a part, a module, or a name that stands in one."""
+    """Whether `myxtts.part.module.name` is a part, a module, or a name defined in one."""
     path, names = PACKAGE.parent, reference.split(".")
     while names and (path / names[0]).is_dir():
         path /= names.pop(0)

@@ -156,7 +156,7 @@ def _block_energies(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndar
 
 
 def estimate_bandwidth(samples: np.ndarray, sample_rate: int) -> float:
-    """The highest frequency (Hz) that a recording really contains; half the rate for clips that are too short to tell."""
+    """The highest frequency (Hz) that a recording really contains; half the rate for clips that are too short for an estimate."""
     hop = WINDOW // 2
     if len(samples) < WINDOW + (FEWEST_FRAMES - 1) * hop:
         return sample_rate / 2

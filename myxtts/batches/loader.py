@@ -1,4 +1,4 @@
-"""The loader: a batch is a gather.
+"""The loader: fills batches by gathering frames and tokens from the tables of a cache.
 
 The table of all frames is one tensor, in memory or mapped from the cache's file. Filling a batch is one gather of frames and one
 of tokens, where padding is row 0. All of it is TensorFlow ops inside a `tf.data.Dataset` of batches of one static shape; Python

@@ -380,7 +380,7 @@ def _columns(
 
 
 def _require_size(path: Path, size: int) -> None:
-    """The file has at least the bytes that the header promises (a running `prepare` may have appended more)."""
+    """The file has at least the bytes that the header states (a running `prepare` may have appended more)."""
     try:
         received = path.stat().st_size
     except FileNotFoundError:

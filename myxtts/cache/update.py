@@ -187,7 +187,7 @@ class _Update:
 
     @property
     def memory(self) -> RejectionMemory:
-        """What the next run is to remember."""
+        """The rejections that the next run reads."""
         return RejectionMemory(self.rejected, self.unknown)
 
     def _tokens(self, clips: np.ndarray) -> dict[int, list[int]]:

@@ -1,5 +1,5 @@
-"""`myxtts corpus`, `prepare`, `verify`, `stats` and `advise`: from a folder of recordings to a verified cache, and what it is
-good for.
+"""`myxtts corpus`, `prepare`, `verify`, `stats` and `advise`: from a folder of recordings to a verified cache, with statistics
+and advice.
 
 Exit codes: 0 success (verify: no damage, or all of it repaired); 1 verify found damage and --fix was not given; 2 a problem that
 the user can fix, explained in one message; 130 interrupted (the next `prepare` continues where this one stopped).

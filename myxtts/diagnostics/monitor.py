@@ -109,8 +109,8 @@ def reading_rows(reading: MonitorReading) -> list[list[str]]:
     return rows or [[f"{machine.unix_seconds:.2f}", *[""] * 8, *rest]]
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.1f}"
 
 
 class CsvLog:

@@ -1,4 +1,4 @@
-"""A worker process that measures voices while a training runs (`myxtts.runtime.workers`): a voice folder in, its metrics out.
+"""A worker process (`myxtts.runtime.workers`) that measures the voice in a folder while a training runs.
 
 It has the lowest priority and one thread, and judges the recordings only once. `open_evaluation` is the other side.
 """

@@ -1,4 +1,4 @@
-"""Speech recognizers for measuring: clips in, the recognized texts out, in the same order.
+"""Speech recognizers for measuring: they return the text of each clip, in the same order.
 
 `open_recognizer` takes a name as in `--recognizer`:
 

@@ -157,7 +157,7 @@ def with_recordings_of(evaluation: Evaluation, card: ScoreCard, has_vocoder: boo
     sources = dict(zip(CARD_SOURCES[1:], suffixes, strict=False))
     languages = {each.language for each in evaluation.sentences}
     notices = []
-    if languages != {each.language for each in card.texts}:  # its figures are those of all languages together
+    if languages != {each.language for each in card.texts}:  # its metrics are those of all languages together
         sources = {}
         notices.append(
             "The score card was measured in several languages, so it has no metrics of these recordings alone."

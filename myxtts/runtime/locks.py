@@ -1,6 +1,6 @@
 """The one lock: a folder that only one process at a time may write to, and a file next to the lock that names its holder.
 
-The operating system releases the lock when its process ends, so a killed process blocks nobody.
+The operating system releases the lock when its process ends, so a killed process leaves no lock behind.
 """
 
 from __future__ import annotations

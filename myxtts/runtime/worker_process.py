@@ -77,7 +77,7 @@ def serve_jobs(build_jobs: Callable[[dict[str, Any]], Mapping[str, Job]]) -> int
             for item in request["items"]:
                 _write_result(results, *jobs[request["kind"]](item))
     except BrokenPipeError:
-        os._exit(1)  # the pool is gone, and with it everybody who could read a message
+        os._exit(1)  # the pool is gone, so no message can be read
     return 0
 
 

@@ -214,4 +214,4 @@ def _put(results: queue.Queue, result: Any, stop: threading.Event) -> None:
         with contextlib.suppress(queue.Full):
             return results.put(result, timeout=0.2)
     with contextlib.suppress(queue.Full):
-        results.put_nowait(result)  # another thread has closed the pool: who waits for results must wait no longer
+        results.put_nowait(result)  # another thread has closed the pool: end the wait for results

@@ -137,14 +137,14 @@ def describe_run(folder: Path) -> dict[str, Any]:
     """The state of a run for a list: state, step, loss, time left."""
     launched, status = read_launch(folder), status_of(folder)
     process = process_of(folder, launched)
-    figures = status.figures if status is not None else {}
+    metrics = status.figures if status is not None else {}
     return {
         "state": _state(launched, status, process),
         "is_running": process is not None,
         "can_resume": process is None and launched is not None,
         "step": status.step if status is not None else 0,
         "total_steps": status.total_steps if status is not None else None,
-        "loss": _finite(figures.get("loss")),
+        "loss": _finite(metrics.get("loss")),
         "corpus": launched.corpus if launched is not None else "",
         "minutes": launched.minutes if launched is not None else None,
         "left_seconds": _left_seconds(status) if process is not None else None,
@@ -189,16 +189,16 @@ class RunReader:
         status = status_of(folder)
         curves = self._curves.setdefault(folder, _Curves(folder / LOG_NAME))
         curves.read()
-        figures = status.figures if status is not None else {}
+        metrics = status.figures if status is not None else {}
         return describe_run(folder) | {
-            "figures": {name: _finite(value) for name, value in figures.items()},
+            "figures": {name: _finite(value) for name, value in metrics.items()},
             "shares": None
             if status is None
             else {"wait": status.wait_share, "host": status.host_share, "device": status.device_share},
             "account": {} if status is None else status.account,
             "curves": {kind: thin_out(points, CURVE_POINTS) for kind, points in curves.points.items()},
             "device": device_curve(read_steps(folder, last=READ_STEPS)),
-            "verdict": judge(status, figures, curves.skipped),
+            "verdict": judge(status, metrics, curves.skipped),
             "samples": find_samples(folder),
             "alignment": _changed(folder / ALIGNMENT_FILE),
             "has_voice": (folder / "voice" / "voice.json").is_file(),
@@ -265,14 +265,14 @@ def device_curve(steps: np.ndarray) -> list[tuple[int, float]]:
     return curve
 
 
-def judge(status: RunStatus | None, figures: dict[str, Any], skipped: int) -> dict[str, Any] | None:
+def judge(status: RunStatus | None, metrics: dict[str, Any], skipped: int) -> dict[str, Any] | None:
     """The verdict of the diagnosis: the most expensive problem that the files of a run show, with its size.
 
     Kinds: retracing, input, host, skipped, padding, unsteady, busy (nothing to gain). None before there is anything to judge.
     """
     if status is None or status.step < FEWEST_JUDGED_STEPS or not status.mean_step_seconds:
         return None
-    padding = _finite(figures.get("padding_share")) or 0.0
+    padding = _finite(metrics.get("padding_share")) or 0.0
     found = [
         ("retracing", float(status.retraces), status.retraces > 0),
         ("input", status.wait_share, status.wait_share >= WAITING_FRACTION),

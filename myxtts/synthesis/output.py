@@ -199,7 +199,7 @@ class AudioFileWriter:
                     setattr(self._sound, tag, text)
         except OSError as error:
             raise self._failure(error) from None
-        except BaseException:  # a signal, too: nobody will leave what was not entered
+        except BaseException:  # signals included: `__exit__` is not called if `__enter__` fails
             self._temporary.unlink(missing_ok=True)
             raise
         return self

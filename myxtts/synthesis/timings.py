@@ -80,7 +80,7 @@ def time_symbols(symbols: Sequence[str], frames: np.ndarray, seconds: float) -> 
 def time_words(symbols: Sequence[Timed], reading: TracedText, start: int = 0, first_word: int = 0) -> list[TimedWord]:
     """The written words of a text in the order in which they are spoken: "May", "4", "2021" for `4 May 2021`.
 
-    Every written word is in one entry at most, and every symbol of a word in one. Written words whose speech cannot be told apart
+    Every written word is in one entry at most, and every symbol of a word in one. Written words whose speech cannot be separated
     ("$5 million" is "five million dollars") are one entry.
 
     Args:

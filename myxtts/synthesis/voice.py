@@ -1,4 +1,4 @@
-"""A voice that speaks: a voice folder in, audio out. The entry point of synthesis for Python.
+"""A voice that speaks, loaded from a voice folder. The entry point of synthesis for Python.
 
     voice = Voice.load("my-voice")
     for chunk in voice.say("A long text. It comes sentence by sentence."):

@@ -102,7 +102,7 @@ def _by_name(name: str) -> str | None:
         tag = langcodes.find(name).to_tag()
     except (LookupError, ValueError):  # its table also fails on names with NUL characters
         return None
-    # Its table is cut after the letters that tell names apart: `Persiam` would be Persian and `nosuchlanguage` Nuosu.
+    # Its table is cut after the letters that distinguish names: `Persiam` would be Persian and `nosuchlanguage` Nuosu.
     names = {known.casefold() for known in CODE_TO_NAMES.get(tag, {}).values()}
     return _shortened(tag) if name.casefold() in names else None
 

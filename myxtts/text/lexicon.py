@@ -1,4 +1,4 @@
-"""A user's pronunciations: `word<TAB>phonemes` lines in, a `Lexicon` out. Its words precede the G2P and espeak-ng."""
+"""A user's pronunciations, read from `word<TAB>phonemes` lines. Its words take precedence over the G2P and espeak-ng."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Punctuation as pauses: which marks a voice can hear, and how a text falls into spoken spans between them.
+"""Punctuation as pauses: which marks change the speech, and the spans of words between them.
 
 A normalized text becomes `Span`s (words to speak), `Pause`s (one of `PAUSE_SYMBOLS`) and `Foreign` characters, in order.
 Both kinds of symbols, phonemes and graphemes, see punctuation in the same way because both come through here.
@@ -130,7 +130,7 @@ def strongest_pause(marks: str) -> str:
 
 
 def is_speakable(symbol: str) -> bool:
-    """Whether a symbol may stand in a table of symbols: a letter, mark, stress, tone, pause or word boundary.
+    """Whether a symbol may be in a table of symbols: a letter, mark, stress, tone, pause or word boundary.
 
     Digits and emoji may not: they have no certain sound, so they are counted as unknown instead.
     """
@@ -141,7 +141,7 @@ def is_speakable(symbol: str) -> bool:
 
 
 def is_sound(symbol: str) -> bool:
-    """Whether a symbol alone makes something to hear: a letter, not a pause, mark or boundary."""
+    """Whether a symbol alone has a sound: a letter, not a pause, mark or boundary."""
     return symbol not in ("ˈ", "ˌ", "ː", "<pad>", "<blank>") and unicodedata.category(symbol[0])[0] == "L"
 
 

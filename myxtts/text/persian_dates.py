@@ -19,7 +19,7 @@ _LUNAR = [
     *("ربیع الاول", "ربیع الثانی", "جمادی الاول", "جمادی الثانی", "ذی القعده", "ذی الحجه"),
 ]
 _MARKED_MONTHS = {"محرم": "محَرَّم", "صفر": "صَفَر"}
-"""Diacritics tell a month from another word of the same letters; `fa_reviewed.tsv` has its reading."""
+"""Diacritics distinguish a month from another word of the same letters; `fa_reviewed.tsv` has its reading."""
 _MONTH = (
     f"({alternatives([*_JALALI, 'امرداد', *_GREGORIAN, *_OTHER_GREGORIAN, *_LUNAR])})"
     rf"(?![^\W\d_]|{ZWNJ}(?!ماه)| (?:شلیک|خورد|هوایی|خلاص))"

@@ -148,7 +148,7 @@ UNITS = {
     "px": "پیکسل", "inch": "اینچ", "″": "اینچ", "°C": "درجهٔ سانتی‌گراد", "℃": "درجهٔ سانتی‌گراد",
     "° C": "درجهٔ سانتی‌گراد", "°F": "درجهٔ فارنهایت", "℉": "درجهٔ فارنهایت", "°K": "درجهٔ کلوین", "°": "درجه",
 }  # fmt: skip
-"""Sign after a number → name. Diacritics tell a name from another word of the same letters; `fa_reviewed.tsv` has its reading."""
+"""Sign after a number → name. Diacritics mark a name among words of the same letters; `fa_reviewed.tsv` has its reading."""
 
 MARKED_UNITS = {"گرم": "گرَم", "مایل": "مایْل", "سنت": "سنْت"}
 """Units in words that are another word elsewhere (warm, willing, tradition)."""

@@ -1,4 +1,4 @@
-"""Texts to IPA by espeak-ng: normalized texts of one language in, strings of phonemes, stress marks and pauses out.
+"""Converts normalized texts of one language to IPA by espeak-ng: phonemes, stress marks and pauses.
 
 espeak-ng comes from wheels (`espeakng-loader`, `phonemizer`: GPL, the extra `phonemes`), so no system package is needed.
 One espeak-ng per language and process is made at first use and kept; calls are locked because the library is not reentrant.

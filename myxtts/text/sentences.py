@@ -1,4 +1,4 @@
-"""Long text to pieces that a voice speaks at once: any text in, sentences out, none longer than `max_characters`.
+"""Splits a text into pieces that a voice speaks at once: sentences, none longer than `max_characters`.
 
 A sentence that is too long is cut at clauses, then between words, then inside a word; each piece records whether it ends
 its sentence. Nothing is lost: the pieces joined are the text, apart from white space and markup. The time is linear in the

@@ -65,7 +65,7 @@ class Hardware:
     """The machines of the run, if there are several."""
 
     def facts(self) -> dict[str, str]:
-        """What the numbers of a run depend on besides its configuration; in the log, the checkpoint and the diagnosis."""
+        """What the numbers of a run depend on apart from its configuration; in the log, the checkpoint and the diagnosis."""
         return {
             "device": self.description,
             "instruction_set": instruction_set(),

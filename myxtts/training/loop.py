@@ -135,7 +135,7 @@ class BackgroundEvaluation(Generic[What]):
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """When something happens besides learning. The fields of `TrainingConfig` with the same names."""
+    """When the loop does more than take a step. The fields of `TrainingConfig` with the same names."""
 
     log_interval: int
     validation_interval: int
@@ -277,7 +277,7 @@ class Loop:
         return self._task.can_validate and not is_validated and reason is not StopReason.SIGNAL
 
     def _run_events(self) -> bool:
-        """Do what is due at this step besides learning; true if anything was."""
+        """Do what is due after this step; true if anything was."""
         task = self._task
         has_evaluation = task.has_evaluation
         self._take_evaluation()

@@ -2,7 +2,7 @@
 
 Gradients, moments and the EMA of the weights are single flat vectors in the order of the weights. An update is then a handful of
 operations on one buffer instead of 72 on each of a hundred variables; clipping is one norm, checking for NaN one reduction, and
-replicas exchange one large message. What a run remembers besides its weights is `RunHistory`.
+replicas exchange one large message. Counters and best results of a run are in `RunHistory`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The monitor: one line of CSV for each sample, with the figures of the run that it watches."""
+"""The monitor: one line of CSV for each sample, with the metrics of the run that it watches."""
 
 import csv
 import time

@@ -115,9 +115,9 @@ def test_wrong_configuration_is_reported_before_anything_is_built(capsys):
 
 @pytest.mark.slow
 def test_real_steps_of_the_default_configuration_are_compiled_once(tmp_path, capsys):
-    code = main(["diagnose", "retracing", "--steps", "6", "--json", str(tmp_path / "figures.json")])
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    assert (code, figures["traces_after_warmup"], figures["signatures_after_warmup"]) == (0, 0, 0)
+    code = main(["diagnose", "retracing", "--steps", "6", "--json", str(tmp_path / "metrics.json")])
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert (code, metrics["traces_after_warmup"], metrics["signatures_after_warmup"]) == (0, 0, 0)
     assert "No retracing detected after initial compilation" in capsys.readouterr().out
 
 

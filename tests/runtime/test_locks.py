@@ -1,4 +1,4 @@
-"""Folder locks: a second process is rejected or waits, and a killed one blocks nobody."""
+"""Folder locks: a second process is rejected or waits, and a killed one leaves no lock behind."""
 
 import os
 import socket

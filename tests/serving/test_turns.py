@@ -1,4 +1,4 @@
-"""Turns: a short request never waits for a book, and what nobody reads is not spoken."""
+"""Turns: a short request never waits for a long text, and text without a reader is not spoken."""
 
 import asyncio
 import threading

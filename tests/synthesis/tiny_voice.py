@@ -20,7 +20,7 @@ SPEAKER_CHANNELS = 8
 def describe(
     speakers: tuple[str, ...] = ("anna",), languages: tuple[str, ...] = ("en",), **changes
 ) -> VoiceDescription:
-    """The description of a tiny voice that spells English letters."""
+    """The description of a tiny voice of English letters."""
     symbols = SymbolTable().extended_with("abcdefghijklmnopqrstuvwxyz'")
     model = ModelSpec(
         num_symbols=len(symbols),
@@ -51,7 +51,7 @@ def describe(
 
 
 def random_weights(description: VoiceDescription) -> dict[str, np.ndarray]:
-    """Weights of which every part does something: layers that start at zero, too, get random values."""
+    """Weights of which every part does something: layers that start at zero also get random values."""
     import keras
 
     from myxtts.models.xtts import XTTS

@@ -1,4 +1,4 @@
-"""The normalizers against cases that somebody else wrote; `cases/README.md` gives the rules of comparison."""
+"""The normalizers against cases written independently; `cases/README.md` gives the rules of comparison."""
 
 from pathlib import Path
 

@@ -38,7 +38,7 @@ class Ceiling:
 
 
 def unmeasured_ceiling(recording: Recording, reason: str) -> Ceiling | None:
-    """What stands in the report where the measurement does not end; None if the recording holds no training."""
+    """The ceiling in the report if the measurement does not end; None if the recording holds no training."""
     steps = cut_steps(recording)
     return None if steps is None else Ceiling(_usual_step(steps), None, reason, None, reason)
 

@@ -134,7 +134,10 @@ def _run(kind: str, target: str) -> Outcome:
         return Outcome("terminated", 143, "The script was terminated (SIGTERM).")
     except BaseException as error:
         _print_traceback(error)
-        first, *_ = [*(line.strip() for line in str(error).splitlines() if line.strip()), ""]  # all of it stands above
+        first, *_ = [
+            *(line.strip() for line in str(error).splitlines() if line.strip()),
+            "",
+        ]  # the whole message is printed above
         return Outcome("failed", 1, f"The script failed: {type(error).__name__}: {first}".rstrip(": "))
     return Outcome("ended", 0, "")
 

@@ -53,7 +53,7 @@ GENERATOR_TO_DATASET = (
 
 
 def identifier(text: str, default: str) -> str:
-    """A name that may stand in code: `text` itself, its last part (`batch.mel` → `mel`), or the default."""
+    """A name that is valid in code: `text` itself, its last part (`batch.mel` → `mel`), or the default."""
     last = text.rsplit(".", 1)[-1]
     return last if last.isidentifier() and not keyword.iskeyword(last) else default
 

@@ -37,7 +37,7 @@ ENTRIES_PER_STEP = 0.5
 EXPLAINING_FRACTION = 0.3
 """Smallest fraction of the growth of the memory that the new entries of a container must explain."""
 ENTRIES_WEIGHED = 20
-"""The newest; their mean stands for all."""
+"""How many of the newest entries are measured; their mean is used for all."""
 FOLLOWED_STEPS = 3
 """A list that is filled at every second step is seen in at least one."""
 _CONTAINERS = (list, dict, OrderedDict, defaultdict, set, deque)
@@ -90,7 +90,7 @@ class GrowthWatch:
         self._recording.own_spans.append((now, time.perf_counter()))
 
     def stop(self) -> None:
-        """Follow lines no longer, and let go of what was counted."""
+        """Stop following lines, and release what was counted."""
         if self._follower is not None:
             self._note_line(self._follower)
             self._follower = None
@@ -206,7 +206,7 @@ class LineFollower:
         sys.settrace(self._enter)
 
     def stop(self) -> None:
-        """Follow no longer; the container is the script's own again."""
+        """Stop following; the script has its own container again."""
         if sys.gettrace() == self._enter:
             sys.settrace(None)
         for frame in self._frames:

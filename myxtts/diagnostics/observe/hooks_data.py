@@ -61,7 +61,7 @@ class DataHooks:
         return watched
 
     def watch_dataset(self, original: Any) -> Any:
-        """`DatasetV2.__init__`: remembers where a dataset was made and which Python functions it brought."""
+        """`DatasetV2.__init__`: records where a dataset was made and which Python functions it uses."""
 
         def watched(dataset: Any, *args: Any, **kwargs: Any) -> None:
             original(dataset, *args, **kwargs)

@@ -73,7 +73,7 @@ class Issue(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: what, how it is known, where, what to write instead, and the most it could gain."""
+    """One thing that is wrong: what, how it is known, where, what to write instead, and the most that the fix could gain."""
 
     issue: Issue
     what: str

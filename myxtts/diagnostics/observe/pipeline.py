@@ -265,7 +265,7 @@ _SAME_KINDS = {
 
 
 def _match(stages: tuple[DatasetStage, ...], nodes: list[ModelNode], batches: int) -> tuple[StageTime, ...]:
-    """Pairs what the user wrote with what TensorFlow runs, in order; stages that were fused fraction one node."""
+    """Pairs what the user wrote with what TensorFlow runs, in order; fused stages share one node."""
     remaining, times, taken = list(enumerate(nodes)), [], set()
     for stage in stages:
         names = _SAME_KINDS.get(stage.kind, (stage.kind,))

@@ -262,7 +262,7 @@ def _evaluations_in_callbacks(facts: Facts) -> list[TimedEvent]:
 
 
 def find_slow_checkpoints(facts: Facts) -> Iterator[Finding]:
-    """Saving."""
+    """Checkpoints that take a good part of the time."""
     events = [event for event in facts.recording.checkpoints if event.start < facts.steps.end[-1]]
     seconds = sum(event.end - event.start for event in events)
     if seconds < LARGE_FRACTION * facts.total_seconds or len(events) < FEWEST_EPOCHS:

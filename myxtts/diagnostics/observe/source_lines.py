@@ -18,7 +18,7 @@ _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY_FOLDERS = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")})
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _KERAS_ANYWHERE = tuple(os.sep + os.path.join(name, "src", "") for name in ("keras", "tf_keras"))
-"""Their own folders, also where they are installed beside the script (`pip install --target`)."""
+"""Their own folders, also where they are installed next to the script (`pip install --target`)."""
 _KERAS = (*_KERAS_ANYWHERE, *(folder + name + os.sep for folder in _PACKAGE_FOLDERS for name in ("keras", "tf_keras")))
 _FRAMEWORKS = (
     *_KERAS,

@@ -1,4 +1,4 @@
-"""XLA with one fixed shape: compiled once, then steady. jit_compile alone is no disease.
+"""XLA with one fixed shape: compiled once, then steady. jit_compile alone is no issue.
 
 After https://github.com/tensorflow/tensorflow/issues/62198, whose reporter found XLA fast as long as every batch had
 the same shape, and endless compilation as soon as the real, variable data came.

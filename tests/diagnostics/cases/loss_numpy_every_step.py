@@ -1,6 +1,6 @@
 """A good traced step, but the loss is fetched after each one to keep a history.
 
-After https://github.com/jolibrain/joliGEN/pull/374: the losses were synchronised in every iteration; doing it only when
+After https://github.com/jolibrain/joliGEN/pull/374: the losses were synchronized in every iteration; doing it only when
 they are printed halved the time of the training loop.
 """
 
