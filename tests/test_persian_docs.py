@@ -32,6 +32,17 @@ def test_a_persian_page_shows_the_commands_of_its_english_twin(page):
     assert commands_of(page) == commands_of(twin_of(page))
 
 
+def inline_code_of(page: Path) -> set[str]:
+    """Names, flags and values between backticks, outside of fenced blocks and the targets of links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return set(re.findall(r"`([^`]+)`", re.sub(r"\]\([^)]*\)", "]", text)))
+
+
+@pytest.mark.parametrize("page", PERSIAN_PAGES, ids=lambda page: page.stem)
+def test_a_persian_page_names_every_option_of_its_english_twin(page):
+    assert inline_code_of(twin_of(page)) - inline_code_of(page) == set()
+
+
 @pytest.mark.parametrize("page", PERSIAN_PAGES, ids=lambda page: page.stem)
 def test_comments_in_the_code_of_a_persian_page_are_persian(page):
     blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
