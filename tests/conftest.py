@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def freed_graphs():
     """After each test, free the graphs that it traced.
 
-    TensorFlow registers the gradient of every call of a `tf.custom_gradient` function in a graph, for ever, and that gradient
+    TensorFlow registers the gradient of every call of a `tf.custom_gradient` function in a graph forever, and that gradient
     holds the whole graph: 45 MB for each step of a small network. Nobody asks for these gradients after the test.
     """
     known = set(_custom_gradients())

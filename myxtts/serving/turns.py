@@ -1,7 +1,7 @@
 """The voices of a server, and the turns of its requests: one sentence at a time, the request that was served least first.
 
 The order is start-time fair queueing (Goyal, Vin and Cheng, 1996): each request has a tag, which grows by the seconds of audio
-that it received. A new request starts at the tag served last, so it is next, and no request is passed over for ever.
+that it received. A new request starts at the tag served last, so it is next, and no request is passed over forever.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TurnQueue:
     async def run(self, tag: float, work: Callable[[], Result]) -> Result:
         """The result of `work`, called in a thread when it is the turn of `tag`.
 
-        If the caller is cancelled, work that has not begun is dropped; work that has begun ends first.
+        If the caller is canceled, work that has not begun is dropped; work that has begun ends first.
         """
         loop = asyncio.get_running_loop()
         turn = loop.create_future()

@@ -107,7 +107,7 @@ def test_a_narrow_recording_in_a_wide_file_is_found(speech, band_rate):
     assert estimate_bandwidth(wide, 48_000) == pytest.approx(band_rate / 2, rel=0.08)
 
 
-def test_a_clip_that_is_too_short_to_tell_counts_as_wide():
+def test_a_clip_that_is_too_short_for_an_estimate_counts_as_wide():
     assert estimate_bandwidth(np.zeros(1000, np.float32), 24_000) == 12_000
 
 

@@ -149,5 +149,5 @@ def test_the_noise_of_a_clip_is_that_of_its_speakers_clearest_clips():
     assert noise.tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_voice_that_knows_the_upper_bands_is_never_taught_that_they_are_empty():
+def test_a_voice_trained_on_the_upper_bands_is_never_trained_to_leave_them_empty():
     assert clip_quality(measured([4000] * 5), bandwidth_aware="always").bands.max() < 80

@@ -26,7 +26,7 @@ def recover(folder, base=None):
         return writer
 
 
-def test_journalled_records_are_taken_over(tmp_path):
+def test_journaled_records_are_taken_over(tmp_path):
     written = write_clips(tmp_path, range(4))
     found = recover(tmp_path)
     assert len(found.recovered) == 4

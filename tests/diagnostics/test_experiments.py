@@ -92,7 +92,7 @@ def test_operations_in_tf_data_run_on_the_host():
     assert all("CPU:0" in value.device for value in dataset)
 
 
-def test_numpy_function_runs_python_for_every_element_of_every_pass():
+def test_numpy_function_runs_python_for_every_element_of_every_epoch():
     calls = []
 
     def load(value):

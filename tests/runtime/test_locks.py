@@ -18,7 +18,7 @@ def test_a_second_process_is_rejected_with_the_id_of_the_first(tmp_path):
             RunLock(tmp_path).acquire()
 
 
-def test_the_lock_of_a_killed_process_blocks_nobody(tmp_path):
+def test_a_killed_process_leaves_no_lock_behind(tmp_path):
     with another_training(tmp_path) as first:
         first.kill()
         first.wait()

@@ -98,7 +98,7 @@ def run_guard(app, receive, **settings) -> list[dict]:
     return sent
 
 
-def test_a_body_that_does_not_arrive_is_given_up():
+def test_a_body_that_does_not_arrive_times_out():
     async def app(scope, receive, send):
         await receive()
 

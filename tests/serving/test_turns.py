@@ -88,7 +88,7 @@ def test_the_limits_refuse_what_is_too_long_or_too_much(engine):
     open_text(engine, "x").close()
 
 
-def test_a_cancelled_turn_does_not_hold_up_the_others():
+def test_a_canceled_turn_does_not_hold_up_the_others():
     async def run():
         turns = TurnQueue(workers=1)
         begun, go_on = threading.Event(), threading.Event()

@@ -95,7 +95,7 @@ def test_a_title_in_a_name_does_not_end_a_sentence():
     assert buffer.finish() == "He was"
 
 
-def test_text_without_an_end_is_spoken_before_it_grows_for_ever():
+def test_text_without_an_end_is_spoken_before_it_is_complete():
     buffer = SentenceBuffer("en")
     parts = [buffer.add("word ") for _ in range(1000)]
     assert sum(map(bool, parts)) >= 2
@@ -106,7 +106,7 @@ def test_text_without_an_end_is_spoken_before_it_grows_for_ever():
     "data",
     [{}, {"text": 5}, {"text": "hello", "voice": {"name": "x"}}, {"text": ""}, {"text": "\ud800"}, {"text": "x" * 600}],
 )
-def test_what_cannot_be_spoken_is_answered_with_an_error_and_the_connection_goes_on(pool, data):
+def test_what_cannot_be_spoken_is_answered_with_an_error_and_the_connection_stays_open(pool, data):
     stream = write_event("synthesize", data) + write_event("describe")
     assert types_of(talk(pool, stream, max_characters=500)) == ["error", "info"]
 

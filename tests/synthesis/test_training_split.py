@@ -33,7 +33,7 @@ def test_a_record_takes_five_bytes_per_text_and_the_order_does_not_matter():
     assert split.num_training_texts == 3000
 
 
-def test_texts_of_an_earlier_training_count_too():
+def test_texts_of_an_earlier_training_also_count():
     later = TrainingSplit.of("other", ["New text."], [("b", "New held out.")]).after(SPLIT)
     assert later.was_trained_on("Hello world")
     assert later.was_trained_on("new text")

@@ -91,7 +91,7 @@ def test_texts_that_would_end_espeak_are_spoken(language, text):
 
 
 @needs_espeak
-def test_the_lexicon_wins_and_leaves_its_neighbours_alone():
+def test_the_lexicon_wins_and_leaves_its_neighbors_alone():
     lexicon = Lexicon({"GIF": "dʒ ˈɪf", "Tomato": "təmˈɑːtoʊ"})
     text = "the gif is of the Tomato, and the apple"
     without, with_lexicon = (phonemes.phonemize_with_espeak([text], "en", used)[0] for used in (None, lexicon))

@@ -66,7 +66,7 @@ ENGLISH_DOTS = [
 
 
 @pytest.mark.parametrize(("text", "sentences"), ENGLISH_DOTS)
-def test_an_english_dot_ends_a_sentence_where_the_words_around_it_tell(text, sentences):
+def test_an_english_dot_ends_a_sentence_by_the_words_around_it(text, sentences):
     assert texts_of(split_sentences(text, "en")) == sentences
 
 

@@ -229,7 +229,7 @@ def test_each_written_word_has_one_span_and_no_sound_is_lost(language, data):
 
 
 @given(st.text(max_size=30))
-def test_other_languages_are_traced_too(text):
+def test_other_languages_are_also_traced(text):
     for language in ("de", "fr", "ar"):
         trace = Trace(text)
         assert normalize_text(text, language, trace=trace).split() == [word for word, _ in trace.words_and_origins()]

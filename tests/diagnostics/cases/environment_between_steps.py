@@ -10,7 +10,7 @@ tf.keras.utils.set_random_seed(38763)
 
 
 class Traffic:
-    """Cars on a ring road; each one accelerates towards the distance it wants to keep."""
+    """Cars on a ring road; each one accelerates toward the distance it wants to keep."""
 
     def __init__(self, cars):
         self.positions = [10.0 * car for car in range(cars)]

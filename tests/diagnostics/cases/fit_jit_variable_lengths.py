@@ -1,6 +1,6 @@
 """fit with jit_compile=True on batches that are padded to their own longest clip.
 
-After https://github.com/keras-team/keras-cv/pull/2406: with Keras 3 and XLA some layers were compiled for ever, steps
+After https://github.com/keras-team/keras-cv/pull/2406: with Keras 3 and XLA some layers were compiled forever, steps
 became very long and memory ran out; with jit_compile=False all was well.
 """
 

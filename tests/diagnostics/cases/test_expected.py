@@ -17,7 +17,7 @@ def test_every_script_is_described_and_every_description_has_its_script():
     assert scripts == set(CASES)
 
 
-def test_every_disease_is_required_somewhere_and_there_are_enough_cases():
+def test_every_issue_is_required_somewhere_and_there_are_enough_cases():
     required = {finding["disease"] for case in CASES.values() for finding in case["findings"]}
     assert required == SLUGS
     assert sum(case["healthy"] for case in CASES.values()) >= 4
