@@ -53,7 +53,7 @@ DATA_WITHOUT_INDEX = "data without index"
 INDEX_DAMAGED = "damaged index"
 
 BEYOND_TRUST = (HEADER_DAMAGED, STALE, INDEX_DAMAGED, INDEX_WITHOUT_DATA)
-"""With one of these no record can be trusted: the whole cache is made again."""
+"""Problems after which no record can be trusted: the whole cache is made again."""
 
 
 TABLES_KEPT = ("symbols", "speakers", "languages", "data_folder", "license", "attribution", "config")

@@ -56,7 +56,7 @@ OF_THE_MOMENT = ("missing", "permission denied")
 """Reasons that do not follow from the recording's content."""
 
 HASHED_BYTES = 1 << 20
-"""Read at once when a file is hashed."""
+"""Bytes that are read at once when a file is hashed."""
 TEXTS_PER_JOB = 64
 """Texts of one language that are phonemized together. Chosen; not measured."""
 

@@ -31,9 +31,9 @@ MOST_VALUES = 10_000
 DEEPEST_LEVEL = 8
 """A configuration has three levels: sections, fields, and lists in some fields."""
 LONGEST_INTEGER = 100
-"""Digits; Python itself refuses to print or parse integers of more than 4,300."""
+"""Digits of an integer; Python itself refuses to print or parse integers of more than 4,300."""
 SHOWN_PROBLEMS = 20
-"""In one message; the rest is counted."""
+"""Problems that one message shows; the rest is counted."""
 LONGEST_NAME = 80
 """Characters of an unknown name that are shown and compared with the known ones."""
 

@@ -32,7 +32,7 @@ OTHER_EVALUATION = (
 """Names without extension; the second kind counts only where no other layout is recognized."""
 OUR_TABLES = frozenset({"rejected.csv"})
 SHOWN_FOLDERS = 3
-"""In a message; the rest is counted."""
+"""Folders that a message shows; the rest is counted."""
 LARGEST_TEXT_BYTES = 1 << 20
 """Largest .txt file of one clip."""
 

@@ -43,7 +43,7 @@ class PublicCorpus:
 
     name: str
     repository: str
-    """On GitHub."""
+    """Repository on GitHub."""
     language: str
     license: str
     """SPDX identifier."""

@@ -16,7 +16,7 @@ WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE = "wrong script", "unknown language"
 EXPLAINED_REASONS = (WRONG_SCRIPT, UNKNOWN_LANGUAGE, UNSPEAKABLE)
 """Reasons that many clips share and one flag fixes: the summary says how."""
 SHOWN_EXPLANATION = 300
-"""Characters."""
+"""Characters of an explanation in a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Utterance:
 
     id: str
     path: Path
-    """Absolute."""
+    """Absolute path of the recording."""
     text: str
     language: str
     speaker: str

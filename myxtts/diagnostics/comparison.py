@@ -28,7 +28,7 @@ from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 ROUNDS = 3
 CLIPS = 200
 FRAMES = 800
-"""The fixed length."""
+"""Frames of the fixed shape."""
 Announce = Callable[[str], None]
 
 
@@ -41,7 +41,7 @@ class ComparisonRow:
     value: float
     unit: str
     ratio: float
-    """To the first row of its group."""
+    """Speed relative to the first row of its group."""
 
 
 def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[ComparisonRow]:

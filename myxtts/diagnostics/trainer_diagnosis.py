@@ -192,9 +192,9 @@ class BottleneckDiagnosis:
     stage_seconds: tuple[tuple[str, float], ...]
     """Seconds per batch in every stage that TensorFlow runs, the last one first; empty without its model."""
     loader_seconds: float
-    """Per batch, the loader alone."""
+    """Seconds per batch of the loader alone."""
     step_seconds: float
-    """The step alone, on a batch that is ready."""
+    """Seconds of the step alone, on a batch that is ready."""
     trial: Trial
     stalls: Stalls | None
     clips_per_batch: float

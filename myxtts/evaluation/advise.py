@@ -130,7 +130,7 @@ class Expectation:
     minutes: float
     """Minutes of training on this machine without an accelerator."""
     character_error_points: float
-    """Above the recordings."""
+    """Points of character error above the recordings."""
     flags: tuple[str, ...] = ()
     """Flags of the `myxtts train` command that the estimate is about."""
 
@@ -143,9 +143,9 @@ class Advice:
     clips: int
     minutes: float
     speakers: dict[str, float]
-    """Minutes of each."""
+    """Speaker → minutes."""
     languages: dict[str, int]
-    """Clips of each."""
+    """Language → clips."""
     rejected: dict[str, int]
     """Clips that cannot be used, by reason."""
     quality: Quality

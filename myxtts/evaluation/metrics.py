@@ -32,9 +32,9 @@ METRIC_PACKAGES: dict[str, tuple[str, ...]] = {
     "rtf": (),
 }
 ALWAYS_NEEDED = ("scipy",)
-"""Seed of the intervals."""
+"""Packages for the intervals."""
 PAGE_PACKAGES = ("matplotlib",)
-"""For the pictures of the HTML page."""
+"""Packages for the pictures of the HTML page."""
 METRIC_NAMES = tuple(METRIC_PACKAGES)
 """In the order of the report."""
 NEED_RECORDINGS = frozenset({"similarity", "pesq", "mcd", "log_f0_rmse", "duration_error"})

@@ -22,7 +22,7 @@ from myxtts.runtime.safe_files import cause_of, write_atomically
 
 POLL_SECONDS = 1.0
 REMINDER_SECONDS = 60.0
-"""Between two attempts to acquire a lock, and between two lines about waiting for it. Chosen; not measured."""
+"""Seconds between two attempts to acquire a lock, and between two lines about waiting for it. Chosen; not measured."""
 
 
 class FolderIsLocked(Exception):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ProgressCallback = Callable[[str, int, int], None]
 """Called with the name of the stage, the number of items done and the total; e.g. a `LineProgress` or a `BarProgress`."""
 LINE_SECONDS = 10.0
-"""Between two lines where there is no bar."""
+"""Seconds between two lines where there is no bar."""
 BAR_SECONDS = 0.1
-"""Between two updates of the bar: calls may come thousands of times per second."""
+"""Seconds between two updates of the bar: calls may come thousands of times per second."""
 
 
 @dataclass

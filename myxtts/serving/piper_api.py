@@ -21,7 +21,7 @@ from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice
 
 MOST_CLIENTS = 64
-"""Whose last answer is described by `/info`."""
+"""Clients whose last answer `/info` describes."""
 MOST_WAV_SECONDS = 3600.0
 """Longest answer, which is complete before it is sent: 170 MB at 24 kHz."""
 

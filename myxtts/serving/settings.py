@@ -39,15 +39,15 @@ class Settings:
     max_pending_characters: int = 400_000
     """Characters of all texts that are being spoken."""
     max_requests: int = 32
-    """Spoken at the same time; they take turns sentence by sentence."""
+    """Requests that are spoken at the same time; they take turns sentence by sentence."""
     max_connections: int = 64
-    """To the Wyoming port."""
+    """Connections to the Wyoming port."""
     max_body_bytes: int = 2 << 20
     """Body of a request that is not an upload: 100,000 characters in UTF-8, escaped as JSON."""
     max_upload_bytes: int = 25 << 20
     """Body of an upload: a reference is a minute of speech, which is 11 MB as 24-bit stereo at 32 kHz."""
     body_seconds: float = 60.0
-    """In which a request's body must arrive."""
+    """Time in which a request's body must arrive."""
     stalled_seconds: float = 120.0
     """A client that does not read its answer for so long is disconnected."""
     workers: int = 2

@@ -58,7 +58,7 @@ class TurnQueue:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self.current_tag = 0.0
-        """Of the work that was started last: where a new request begins."""
+        """Tag of the work that was started last, where a new request begins."""
 
     @property
     def num_waiting(self) -> int:

@@ -144,7 +144,7 @@ class VoiceDescription:
     """Longer sentences are cut at clauses."""
     defaults: Defaults = Defaults()
     licence: Annotated[str, Field(max_length=100_000)] = ""
-    """Its name; the full text is in the file LICENSE (older voices have the text here)."""
+    """Name of the license; the full text is in the file LICENSE (older voices have the text here)."""
     attribution: Annotated[str, Field(max_length=100_000)] = ""
     about: Annotated[dict[Name, Fact], Field(max_length=100)] = Field(default_factory=dict)
     """Where it comes from: training steps and the like; shown, never used."""

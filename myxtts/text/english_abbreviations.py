@@ -14,13 +14,13 @@ TITLES = {
     "Hon": "Honorable", "Rt": "Right", "Gov": "Governor", "Sen": "Senator", "Rep": "Representative",
     "Pres": "President", "Mt": "Mount", "Ft": "Fort",
 }  # fmt: skip
-"""Before a name; the dot is optional."""
+"""Titles before a name; the dot is optional."""
 _DOTTED_TITLES = {
     "Fr": "Father", "Adm": "Admiral", "Cmdr": "Commander", "Cpl": "Corporal", "Pvt": "Private", "Brig": "Brigadier",
     "Supt": "Superintendent", "Det": "Detective", "Insp": "Inspector", "Amb": "Ambassador", "Messrs": "Messers",
     "Mme": "Madame", "Mlle": "Mademoiselle", "Msgr": "Monsignor", "Sec": "Secretary", "Atty": "Attorney",
 }  # fmt: skip
-"""Before a name, with a dot."""
+"""Titles before a name, with a dot."""
 _BEFORE_NUMBERS = {
     "p": "page", "pp": "pages", "Fig": "Figure", "fig": "figure", "Figs": "Figures", "figs": "figures",
     "Sec": "Section", "sec": "section", "Ch": "Chapter", "ch": "chapter", "Chap": "Chapter", "chap": "chapter",

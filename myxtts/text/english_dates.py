@@ -332,4 +332,4 @@ YEAR_RULES: tuple[Rule, ...] = (
         DIGITS,
     ),
 )
-"""After the rules for quantities: `1500 m` is a measure."""
+"""Rules that apply after those for quantities: `1500 m` is a measure."""

@@ -148,7 +148,7 @@ MAGNITUDES = {
     "K": "thousand", "m": "million", "M": "million", "mn": "million", "mm": "million", "bn": "billion",
     "b": "billion", "B": "billion", "tn": "trillion", "T": "trillion",
 }  # fmt: skip
-"""After an amount of money."""
+"""Magnitudes after an amount of money."""
 
 
 def _unit(one: str, many: str | None = None) -> tuple[str, str]:

@@ -409,4 +409,4 @@ PLAIN_NUMBERS: tuple[Rule, ...] = (
     ),
     rule("comma without space", r"(?<=[a-z]),(?=[a-z])", ", ", {"1,2,3": "one, two, three"}, ","),
 )
-"""After every other rule."""
+"""Rules that apply after every other one."""

@@ -383,4 +383,4 @@ PLAIN_NUMBERS: tuple[Rule, ...] = (
         DIGITS,
     ),
 )
-"""After every other rule."""
+"""Rules that apply after every other one."""

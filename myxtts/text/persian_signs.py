@@ -118,7 +118,7 @@ EARLY_RULES: tuple[Rule, ...] = (
     ),
     rule("number sign", r"(?:#|№) ?(?=\d)", "شمارهٔ ", {"#۱": "شمارهٔ یک"}, "#№"),
 )
-"""Before the rules for quantities."""
+"""Rules that apply before those for quantities."""
 
 SIGN_RULES: tuple[Rule, ...] = (
     rule("slash between words", r"(?<=[^\W\d_])/(?=[^\W\d_])", " ", {"و/یا": "و یا"}, "/"),

@@ -299,7 +299,7 @@ class MemoryMeter:
 
     def __init__(self):
         self.free_bytes = free_memory_bytes()
-        """Before the first trial."""
+        """Free memory before the first trial."""
         self.taken_bytes = 0
         """Peak of the last trial, beyond what was in use before the first trial."""
         self._before = _used_bytes()

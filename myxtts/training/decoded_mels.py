@@ -29,7 +29,7 @@ from myxtts.training.starting_config import read_origin
 from myxtts.training.starting_state import for_one_speaker, map_weights, read_source
 
 DECODER_STEPS = 5
-"""For the part of the flow that is left; a voice takes 10 for all of it."""
+"""Steps for the part of the flow that is left; a voice takes 10 for all of it."""
 LARGEST_DEVIATION = 3.0
 """Natural logarithm. Larger differences are sounds that the decoder put elsewhere. Chosen; not measured."""
 

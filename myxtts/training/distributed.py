@@ -46,7 +46,7 @@ GREETING = b"myxtts worker %d of %d\n"
 CALL_SECONDS = 2.0
 """Timeout of one connection attempt, which is repeated. Chosen; not measured."""
 PAUSE_SECONDS = 0.1
-"""Between two connection attempts. Chosen; not measured."""
+"""Pause between two connection attempts. Chosen; not measured."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ ENGLISH_LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 _VARIANT_WEIGHT = 0.3
 """Weight of a second pronunciation in CMUdict."""
 _RAREST_ENGLISH_CHUNK = 5
-"""Occurrences. Chosen; not measured."""
+"""Fewest occurrences of a chunk that a letter may have. Chosen; not measured."""
 _VOWELS = {
     "AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "aʊ", "AY": "aɪ", "EH": "ɛ", "ER": "ɝ", "EY": "eɪ", "IH": "ɪ", "IY": "i",
     "OW": "oʊ", "OY": "ɔɪ", "UH": "ʊ", "UW": "u",

@@ -96,7 +96,7 @@ class TaggerTask:
     folder: Path
     texts: TaggedTexts
     held_out: Sequence[Labeled]
-    """For the validation loss."""
+    """Texts for the validation loss."""
     num_marks: int
     network: TaggerNetwork
     state: TrainState
@@ -318,7 +318,7 @@ class TaggerData:
     held_out: Sequence[Labeled]
     num_marks: int
     weights: Mapping[str, np.ndarray]
-    """To start from."""
+    """Weights to start from."""
     build: Callable[[Mapping[str, np.ndarray]], LetterTagger]
     is_trained: bool = False
     """Whether the weights are those of a trained tagger; misread texts are then searched before the first epoch."""

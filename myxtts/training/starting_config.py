@@ -49,7 +49,7 @@ class Origin:
     """The network whose weights a run starts from, without the weights."""
 
     name: str
-    """As the user gave it."""
+    """Name as the user gave it."""
     mel: MelSpec
     model: ModelSpec
     text_symbols: str

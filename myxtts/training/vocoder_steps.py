@@ -53,7 +53,7 @@ class Schedule:
 
     steps: int
     adversarial_start: int
-    """From `steps` on: never."""
+    """At `steps` or later: never."""
     learning_rate: float
     adversarial_learning_rate: float
     warmup_steps: int

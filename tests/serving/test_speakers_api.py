@@ -1,4 +1,4 @@
-"""Cloning over HTTP: recordings in, named speakers out, nothing else on the disk."""
+"""Cloning over HTTP: recordings become named speakers, and nothing else is stored."""
 
 import io
 import shutil

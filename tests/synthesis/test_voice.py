@@ -1,4 +1,4 @@
-"""A voice speaks: the same text and seed give the same audio, also in other company and in other threads."""
+"""A voice speaks: the same text and seed give the same audio, also next to other texts and in other threads."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Symbols and their numbers."""
+"""Symbols and their ids."""
 
 import json
 import random

@@ -16,7 +16,7 @@ from myxtts.diagnostics.observe.split_steps import StepTable, is_inside, watched
 from myxtts.diagnostics.observe.traced_code import TracedCode, explain_traces
 
 CALLS_OF_A_REUSED_TRACE = 25
-"""Per trace, after which it has paid for itself. Chosen; not measured."""
+"""Calls per trace after which a trace has paid for itself. Chosen; not measured."""
 QUANTILE_ON_A_BUSY_MACHINE = 0.1
 """Quantile of the step times that counts on a busy machine: other processes disturb most steps, and the single fastest step may
 be an exception."""

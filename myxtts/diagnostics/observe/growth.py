@@ -27,7 +27,7 @@ FIRST_STEPS = 10
 """Steps that do not count: models are built in them, and buffers of the framework fill."""
 READING_INTERVAL_SECONDS = 0.1
 LEAST_GROWTH_BYTES = 24 * 2**20
-"""Between two counts of the containers; twice as much after each, so that a long training is not stopped often."""
+"""Growth between two counts of the containers; it doubles after each, so that a long training is not stopped often."""
 MOST_COUNTS = 8
 """The last one then comes after 6 GB of growth."""
 FEWEST_ENTRIES = 8

@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.issues import Finding, Issue, percent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN
 
 LEAST_GROWTH_BYTES = 32 * 2**20
-"""From the first reading to the last: more than the first count needs (`growth.LEAST_GROWTH_BYTES`)."""
+"""Growth from the first reading to the last: more than the first count needs (`growth.LEAST_GROWTH_BYTES`)."""
 LATE_FRACTION = 0.2
 """Smallest fraction of the growth in the last third of the steps: a buffer that fills up has stopped growing before."""
 GROWING_RUNS = 0.5

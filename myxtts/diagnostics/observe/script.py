@@ -27,7 +27,7 @@ from myxtts.errors import DiagnosisError
 
 EXIT_NOT_MEASURED = 2
 SECONDS_TO_RECEIVE = 0.5
-"""For a signal that a terminal sends to all of its processes to reach the script as well."""
+"""Time in which a signal that a terminal sends to all of its processes also reaches the script."""
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ def _after(spans: list[tuple[float, float]], recording: Recording) -> list[tuple
 
 
 SLOWER_THAN_MEDIAN = 1.6
-"""And six robust deviations. Chosen on the cases."""
+"""Multiple of the median from which a step is long, if it is also six robust deviations above it. Chosen on the cases."""
 STEPS_AROUND = 31
 """Steps that one is compared with."""
 FEWEST_STALLS = 4
@@ -322,7 +322,7 @@ REGULAR_FRACTION = 0.7
 COMPLETE_FRACTION = 0.6
 """Smallest fraction of the steps at which a stall is due that must be long."""
 MOST_CHANCE = 3e-4
-"""That stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which 3 or 10 % are
+"""Probability that stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which 3 or 10 % are
 long at random, it raises at most 2 false alarms; with 1e-2 up to 40."""
 
 
