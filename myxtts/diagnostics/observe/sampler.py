@@ -23,7 +23,7 @@ from myxtts.diagnostics.observe.source_lines import (
 )
 
 LINE_INTERVAL_SECONDS = 0.005
-"""Mean interval. The pauses have random lengths: steps of 1.3 ms or 2.5 ms would meet regular ones at the same line every time."""
+"""Mean interval. The pauses have random lengths: steps of 1.3 or 2.5 ms would meet regular ones at the same line every time."""
 FIRST_INTERVAL_SECONDS = 0.0015
 FIRST_CALLS = 300
 """The first steps are sampled more often: a training of 100 steps of 1 ms would be seen 20 times otherwise."""

@@ -322,8 +322,8 @@ REGULAR_FRACTION = 0.7
 COMPLETE_FRACTION = 0.6
 """Smallest fraction of the steps at which a stall is due that must be long."""
 MOST_CHANCE = 3e-4
-"""Probability that stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which 3 or 10 % are
-long at random, it raises at most 2 false alarms; with 1e-2 up to 40."""
+"""Probability that stalls at random steps have such a rhythm. In 4,000 simulated runs each of 40, 200 and 1,000 steps, of which
+3 or 10 % are long at random, it raises at most 2 false alarms; with 1e-2 up to 40."""
 
 
 @dataclass(frozen=True)
