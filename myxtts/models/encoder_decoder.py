@@ -16,7 +16,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import AttentionContext, ClipAttention, FrameNorm, MaskedConv1D, attention_context
+from myxtts.models.layers import (
+    AttentionContext,
+    ClipAttention,
+    FrameNorm,
+    MaskedConv1D,
+    attention_context,
+    modulated_norm,
+)
 from myxtts.models.layout import RowLayout
 from myxtts.models.spec import DURATION_LAYERS, TIME_CHANNELS
 
@@ -185,7 +192,7 @@ class FlowBlock(keras.layers.Layer):
         gain, shift = tf.split(self.modulation(condition), 2, axis=-1)
         gain = (1 + gain) * tf.cast(self.norm.scale, gain.dtype)
         gain, shift = randomness.dropout_per_clip(self.path, (gain, shift), self.dropout)
-        modulated = self.norm.unscaled(values) * layout.spread(gain) + layout.spread(shift)
+        modulated = modulated_norm(values, layout.spread(gain), layout.spread(shift))
         return values + self.narrow(self.widen(modulated))
 
     def get_config(self):

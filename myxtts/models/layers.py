@@ -51,6 +51,39 @@ def compiled_by_xla(function: Callable) -> Callable:
     return call
 
 
+def fused_by_xla(function: Callable) -> Callable:
+    """Compile a chain of elementwise operations and its gradient, each into one loop over memory, where XLA is allowed.
+
+    The gradient computes the chain again from its arguments: reading memory costs more than the arithmetic. Arguments and results
+    keep their dtype; inside, `function` gets float32.
+    """
+
+    @compiled_by_xla
+    def forward(*tensors):
+        return tf.cast(function(*(tf.cast(tensor, tf.float32) for tensor in tensors)), tensors[0].dtype)
+
+    @compiled_by_xla
+    def backward(upstream, *tensors):
+        with tf.GradientTape() as tape:
+            wide = [tf.cast(tensor, tf.float32) for tensor in tensors]
+            tape.watch(wide)
+            result = function(*wide)
+        gradients = tape.gradient(result, wide, tf.cast(upstream, tf.float32))
+        return [tf.cast(gradient, tensor.dtype) for gradient, tensor in zip(gradients, tensors, strict=True)]
+
+    @tf.custom_gradient
+    def fused(*tensors):
+        # Without stop_gradient a tape would record the compiled function too, and build a second gradient for it.
+        result = forward(*(tf.stop_gradient(tensor) for tensor in tensors))
+        return result, lambda upstream: backward(upstream, *tensors)
+
+    @functools.wraps(function)
+    def call(*tensors):
+        return fused(*(tf.convert_to_tensor(tensor) for tensor in tensors))
+
+    return call
+
+
 def convolve(values: tf.Tensor, kernel: tf.Tensor, dilation: int) -> tf.Tensor:
     """Convolution over time with zeros beyond both ends, on every processor.
 
@@ -130,37 +163,41 @@ def _shifted(values: tf.Tensor, taps: int, dilation: int) -> list[tf.Tensor]:
     return [padded[:, tap * dilation : end] for tap, end in enumerate(ends)]
 
 
+@fused_by_xla
+def modulated_norm(values, gain, shift):
+    """RMSNorm of each position, times a gain, plus a shift, all (rows, size, channels)."""
+    return _normalized(values) * gain + shift
+
+
+@fused_by_xla
+def _scaled_norm(values, scale):
+    return _normalized(values) * scale
+
+
+@fused_by_xla
+def _masked_norm(values, scale, keep):
+    return _normalized(values) * scale * keep
+
+
+def _normalized(values):
+    return values * tf.math.rsqrt(tf.reduce_mean(tf.square(values), axis=-1, keepdims=True) + NORM_EPSILON)
+
+
 @keras.saving.register_keras_serializable("myxtts")
 class FrameNorm(keras.layers.Layer):
     """RMSNorm over the channels of each position (Zhang and Sennrich, arXiv 1910.07467); a norm over time would see the padding.
 
-    Args:
-        epsilon: added to the mean square.
-
     Call with values (rows, size, channels); the result has the same shape.
     """
-
-    def __init__(self, epsilon: float = NORM_EPSILON, **kwargs):
-        super().__init__(**kwargs)
-        self.epsilon = epsilon
 
     def build(self, input_shape):
         self.scale = self.add_weight(name="scale", shape=(input_shape[-1],), initializer="ones")
 
     def call(self, values, keep=None):
         """Normalize `values`; with `keep` (rows, size, 1), 1 on clips, the result is 0 elsewhere, at no cost."""
-        return self.unscaled(values, keep) * tf.cast(self.scale, values.dtype)
-
-    def unscaled(self, values, keep=None):
-        """The norm without its learned scale, for callers that fold the scale into another factor."""
-        wide = tf.cast(values, tf.float32)
-        inverse = tf.math.rsqrt(tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True) + self.epsilon)
-        if keep is not None:
-            inverse *= tf.cast(keep, tf.float32)
-        return values * tf.cast(inverse, values.dtype)
-
-    def get_config(self):
-        return super().get_config() | {"epsilon": self.epsilon}
+        if keep is None:
+            return _scaled_norm(values, self.scale)
+        return _masked_norm(values, self.scale, keep)
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -199,22 +236,11 @@ class MaskedConv1D(keras.layers.Layer):
         return super().get_config() | own
 
 
-@tf.custom_gradient
-def biased_silu(values: tf.Tensor, bias: tf.Tensor) -> Any:
-    """SiLU of values + bias. Its gradient is compiled by XLA on every device: memory is read once instead of seven times."""
-    biased = tf.nn.bias_add(values, bias)
-    gate = tf.sigmoid(biased)
-
-    def gradient(upstream):
-        of_values = _silu_gradient(biased, gate, upstream)
-        return of_values, tf.raw_ops.BiasAddGrad(out_backprop=of_values)
-
-    return biased * gate, gradient
-
-
-@compiled_by_xla
-def _silu_gradient(biased, gate, upstream):
-    return upstream * gate * (1 + biased * (1 - gate))
+@fused_by_xla
+def biased_silu(values, bias):
+    """SiLU of values + bias: (rows, size, channels) and (channels,)."""
+    biased = values + bias
+    return biased * tf.sigmoid(biased)
 
 
 class AttentionContext(NamedTuple):
