@@ -184,8 +184,10 @@ def measure_plans(folder: Path) -> dict:
         "fixed": Contender(folder / "fixed", data__pad_to_fixed_length=True, data__batch_size=16),
         "buckets": Contender(folder / "buckets", data__plan="buckets"),
         "retracing": Contender(folder / "retracing", retraces=True),
+        "float32": Contender(folder / "float32", training__mixed_precision="off"),
     }
-    matrix = tf.random.stateless_normal((MATRIX_SIZE, MATRIX_SIZE), (1, 2))
+    precision = default.trainer.task.hardware.dtype_policy
+    matrix = tf.cast(tf.random.stateless_normal((MATRIX_SIZE, MATRIX_SIZE), (1, 2)), precision.removeprefix("mixed_"))
     product = tf.function(lambda: tf.reduce_sum(tf.matmul(matrix, matrix)))
     product().numpy()
     products, step_seconds = [], []
@@ -216,6 +218,8 @@ def measure_plans(folder: Path) -> dict:
         "default_vs_fixed": statistics.median(ratios["fixed"]),
         "default_vs_buckets": statistics.median(ratios["buckets"]),
         "default_vs_retracing": statistics.median(ratios["retracing"]),
+        "precision": precision,
+        "default_vs_float32": statistics.median(ratios["float32"]),
         "promised_vs_fixed": useful / others["fixed"].trainer.task.corpus.plan.useful_fraction(),
         "flops_share_total": statistics.median(fractions),
         "flops_share_useful": statistics.median(fractions) * useful,
@@ -288,6 +292,11 @@ def print_table(metrics: dict) -> None:
             "useful frames/s, default against retracing",
             f"{metrics['default_vs_retracing']:.1f}x",
             spread(ratios["retracing"]),
+        ),
+        (
+            f"useful frames/s, default ({metrics['precision']}) against float32",
+            f"{metrics['default_vs_float32']:.2f}x",
+            spread(ratios["float32"]),
         ),
         ("first step, from the command", f"{metrics['first_step_seconds']:.1f} s", f"{low:.1f} – {high:.1f} s"),
         ("  TensorFlow's import in it", f"{metrics['import_seconds']:.1f} s", ""),

@@ -69,7 +69,10 @@ def fused_by_xla(function: Callable) -> Callable:
             tape.watch(wide)
             result = function(*wide)
         gradients = tape.gradient(result, wide, tf.cast(upstream, tf.float32))
-        return [tf.cast(gradient, tensor.dtype) for gradient, tensor in zip(gradients, tensors, strict=True)]
+        return [
+            tf.cast(tf.convert_to_tensor(gradient), tensor.dtype)
+            for gradient, tensor in zip(gradients, tensors, strict=True)
+        ]
 
     @tf.custom_gradient
     def fused(*tensors):

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 
@@ -189,10 +190,7 @@ def instruction_set() -> str:
 
     Only Linux on x86 lists them; on other systems this is the name of the architecture.
     """
-    try:
-        listed = set(Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split())
-    except OSError:
-        listed = set()
+    listed = _listed_instructions()
     name = next((name for flag, name in INSTRUCTION_SETS.items() if flag in listed), platform.machine() or "unknown")
     limits = [
         f"{variable}={os.environ[variable]}"
@@ -200,3 +198,35 @@ def instruction_set() -> str:
         if variable in os.environ and os.environ[variable] != usual
     ]
     return f"{name} ({', '.join(limits)})" if limits else name
+
+
+class Bfloat16(Enum):
+    """What becomes of bfloat16 in TensorFlow's operations on this CPU."""
+
+    FAST = "fast"
+    """AMX multiplies it several times as fast as float32."""
+    SLOW = "slow"
+    """It runs, and is slower than float32 or not known to be faster."""
+    ABORTS = "aborts"
+    """oneDNN has no operations for it below AVX-512, and TensorFlow 2.21 ends the process with `dnnl::error`."""
+
+
+def bfloat16_support() -> Bfloat16:
+    """Whether bfloat16 is worth taking on this CPU, with the limits that environment variables set to oneDNN."""
+    listed = _listed_instructions()
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
+    is_unlimited = limit in ("ALL", "DEFAULT")
+    if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0" or not listed & INSTRUCTION_SETS.keys():
+        return Bfloat16.SLOW  # TensorFlow's own kernels have it everywhere; other processors are not known
+    if "amx_bf16" in listed and (is_unlimited or "AMX" in limit):
+        return Bfloat16.FAST
+    has_avx512 = "avx512f" in listed and (is_unlimited or limit.startswith(("AVX512", "AVX10")))
+    return Bfloat16.SLOW if has_avx512 else Bfloat16.ABORTS
+
+
+def _listed_instructions() -> set[str]:
+    """Flags of Linux's /proc/cpuinfo; empty where there is none."""
+    try:
+        return set(Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split())
+    except OSError:
+        return set()

@@ -21,7 +21,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
 from myxtts.models.layers import DESCRIPTIONS, allow_xla, convolution_path
-from myxtts.runtime.machine import instruction_set, usable_cores
+from myxtts.runtime.machine import Bfloat16, bfloat16_support, instruction_set, usable_cores
 from myxtts.training.distributed import Cluster, Result, check_agreement, connect, in_turn, read_cluster
 
 XLA_FAILS_FROM_CAPABILITY = (12, 0)
@@ -45,7 +45,7 @@ class XlaChoice:
         if self.compiles_step:
             return "all of the step"
         if self.compiles_parts:
-            return "alignment, gradients of SiLU, update"
+            return "alignment, norms and activations, update"
         return f"off: {self.note}" if self.note else "off"
 
 
@@ -158,7 +158,7 @@ def set_up_hardware(
         strategy=chosen,
         description=description,
         xla=xla,
-        dtype_policy=_dtype_policy(config, capabilities),
+        dtype_policy=choose_precision(config.mixed_precision, capabilities),
         graph_mode=graph_mode,
         convolution=convolution_path(),
         cluster=cluster,
@@ -254,11 +254,26 @@ def _strategy(gpus: list[tf.config.PhysicalDevice], cluster: Cluster | None) -> 
     return tf.distribute.get_strategy()
 
 
-def _dtype_policy(config: TrainingConfig, capabilities: Sequence[tuple[int, int]]) -> str:
-    if config.mixed_precision in ("bfloat16", "float16"):
-        return f"mixed_{config.mixed_precision}"
-    if config.mixed_precision == "off" or not capabilities:
+def choose_precision(setting: str, capabilities: Sequence[tuple[int, int]]) -> str:
+    """Keras's name of the precision that a step computes in.
+
+    Args:
+        setting: `training.mixed_precision`.
+        capabilities: compute capabilities of the GPUs; empty on a CPU.
+    """
+    if setting == "off":
         return "float32"
+    if not capabilities:
+        support = bfloat16_support()
+        if setting == "bfloat16" and support is Bfloat16.ABORTS:
+            raise ConfigError(
+                "training.mixed_precision must be auto or off on a CPU without AVX-512, because oneDNN ends the process at "
+                f"bfloat16 there. Got bfloat16 on {instruction_set()}. TF_ENABLE_ONEDNN_OPTS=0 allows it, slowly."
+            )
+        if setting == "auto":
+            return "mixed_bfloat16" if support is Bfloat16.FAST else "float32"
+    if setting in ("bfloat16", "float16"):
+        return f"mixed_{setting}"
     lowest = min(capabilities)
     if lowest >= (8, 0):
         return "mixed_bfloat16"

@@ -1,7 +1,5 @@
 """The network as a whole: it learns, every weight is reached, eager, graph, XLA and mixed precision agree."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -10,13 +8,12 @@ import tensorflow as tf
 from myxtts.models.flow_matching import clip_losses
 from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.machine import Bfloat16, bfloat16_support
 from tests.models.clips import lay_out, make_clips, tiny_model
 
 needs_bfloat16 = pytest.mark.skipif(
-    "ONEDNN_MAX_CPU_ISA" in os.environ,
-    reason="TensorFlow 2.21 ends the process when oneDNN is limited to instructions without bfloat16",
+    bfloat16_support() is Bfloat16.ABORTS, reason="TensorFlow 2.21 ends the process at bfloat16 on this CPU"
 )
-"""On the CPU, `mixed_precision: auto` never takes bfloat16."""
 
 
 def total(model, batch, step=0):

@@ -4,8 +4,10 @@ import os
 from types import SimpleNamespace
 
 import psutil
+import pytest
 
-from myxtts.runtime.machine import MachineSampler, instruction_set, usable_cores
+from myxtts.runtime import machine
+from myxtts.runtime.machine import Bfloat16, MachineSampler, bfloat16_support, instruction_set, usable_cores
 
 
 def test_cores_are_counted_with_and_without_an_affinity(monkeypatch):
@@ -83,3 +85,25 @@ def test_the_instruction_set_names_the_limits_of_the_environment(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert instruction_set().endswith(" (TF_ENABLE_ONEDNN_OPTS=0, ONEDNN_MAX_CPU_ISA=AVX2)")
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "expected"),
+    [
+        ({"avx2", "avx512f", "amx_tile", "amx_bf16"}, {}, Bfloat16.FAST),
+        ({"avx2", "avx512f", "amx_tile", "amx_bf16"}, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}, Bfloat16.FAST),
+        ({"avx2", "avx512f", "amx_tile", "amx_bf16"}, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, Bfloat16.SLOW),
+        ({"avx2", "avx512f", "amx_tile", "amx_bf16"}, {"ONEDNN_MAX_CPU_ISA": "avx2"}, Bfloat16.ABORTS),
+        ({"avx2", "avx512f", "amx_tile", "amx_bf16"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}, Bfloat16.SLOW),
+        ({"avx2", "avx512f"}, {}, Bfloat16.SLOW),
+        ({"avx", "avx2"}, {}, Bfloat16.ABORTS),
+        (set(), {}, Bfloat16.SLOW),  # ARM, macOS, Windows
+    ],
+)
+def test_bfloat16_is_known_from_the_instructions_that_onednn_may_use(monkeypatch, flags, environment, expected):
+    for variable in ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(machine, "_listed_instructions", lambda: flags)
+    assert bfloat16_support() is expected

@@ -50,6 +50,7 @@ def small_config(corpus: Path, run: Path, data: dict[str, Any] | None = None, **
                 "log_interval": 2,
                 "validation_interval": 1000,
                 "checkpoint_interval": 1000,
+                "mixed_precision": "off",  # auto depends on the processor
             }
             | training,
         }

@@ -3,8 +3,9 @@
 import pytest
 
 from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.runtime.machine import Bfloat16
 from myxtts.training import hardware
-from myxtts.training.hardware import choose_xla
+from myxtts.training.hardware import choose_precision, choose_xla
 from myxtts.training.trainer import XTTSTrainer
 from tests.training.small_runs import quiet_display, small_config
 
@@ -29,6 +30,29 @@ def test_xla_stays_off_where_it_would_abort_the_process():
     assert "compute capability 12.0" in choice.note
     with pytest.raises(ConfigError, match=r"compute capability 12\.0.*Use auto or false"):
         choose_xla(True, [(12, 0)], graph_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("support", "expected"),
+    [(Bfloat16.FAST, "mixed_bfloat16"), (Bfloat16.SLOW, "float32"), (Bfloat16.ABORTS, "float32")],
+)
+def test_auto_takes_bfloat16_on_a_cpu_only_where_it_is_fast(monkeypatch, support, expected):
+    monkeypatch.setattr(hardware, "bfloat16_support", lambda: support)
+    assert choose_precision("auto", []) == expected
+    assert choose_precision("off", []) == "float32"
+
+
+def test_bfloat16_is_refused_where_it_would_abort_the_process(monkeypatch):
+    monkeypatch.setattr(hardware, "bfloat16_support", lambda: Bfloat16.ABORTS)
+    with pytest.raises(ConfigError, match=r"auto or off on a CPU without AVX-512.*Got bfloat16"):
+        choose_precision("bfloat16", [])
+    assert choose_precision("bfloat16", [(8, 0)]) == "mixed_bfloat16"
+
+
+def test_a_gpu_takes_the_precision_of_its_compute_capability():
+    assert choose_precision("auto", [(8, 6), (9, 0)]) == "mixed_bfloat16"
+    assert choose_precision("auto", [(8, 6), (7, 5)]) == "mixed_float16"
+    assert choose_precision("auto", [(6, 1)]) == "float32"
 
 
 def test_gpu_whose_kernels_do_not_run_is_refused_with_advice(monkeypatch):
