@@ -68,6 +68,13 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         help="decoder steps, for a checkpoint (default: those that it was distilled to, otherwise the usual number)",
     )
     export.add_argument(
+        "--guidance",
+        type=float,
+        metavar="STRENGTH",
+        help="how far the decoder follows its text beyond what it learned, at the cost of a second evaluation per step "
+        "(default: 0.5 for a checkpoint, 0 if it was distilled; a voice keeps its own)",
+    )
+    export.add_argument(
         "--decoder-emphasis",
         type=float,
         metavar="FACTOR",
@@ -197,7 +204,14 @@ def _export(arguments: argparse.Namespace) -> int:
         for flag, value in (("--steps", arguments.steps), *_emphases(arguments)):
             if value is not None:
                 raise VoiceError(f"{flag} is for the export of a checkpoint, and {source} is a voice. Leave it out.")
-        folder = copy_voice(source, arguments.out, copies_assets=not arguments.shared_assets, vocoder=arguments.vocoder)
+        _check_guidance(arguments.guidance)
+        folder = copy_voice(
+            source,
+            arguments.out,
+            copies_assets=not arguments.shared_assets,
+            vocoder=arguments.vocoder,
+            guidance=arguments.guidance,
+        )
     else:
         folder = _export_checkpoint(source, arguments)
     if not arguments.no_samples:
@@ -214,6 +228,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
 
     if arguments.steps is not None and not 1 <= arguments.steps <= MOST_STEPS:
         raise VoiceError(f"--steps must be from 1 to {MOST_STEPS}. Received: {arguments.steps}.")
+    _check_guidance(arguments.guidance)
     for flag, emphasis in _emphases(arguments):
         if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
             raise VoiceError(f"{flag} must be from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
@@ -230,10 +245,19 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
         vocoder=arguments.vocoder,
         given_speakers=_given_speakers(arguments.default_speaker),
         steps=arguments.steps,
+        guidance=arguments.guidance,
         decoder_emphasis=arguments.decoder_emphasis,
         clone_emphasis=arguments.clone_emphasis,
         clone_decoder_emphasis=arguments.clone_decoder_emphasis,
     )
+
+
+def _check_guidance(guidance: float | None) -> None:
+    from myxtts.errors import VoiceError
+    from myxtts.synthesis.voice_folder import MOST_GUIDANCE
+
+    if guidance is not None and not 0 <= guidance <= MOST_GUIDANCE:
+        raise VoiceError(f"--guidance must be from 0 to {MOST_GUIDANCE}. Received: {guidance:g}.")
 
 
 def _emphases(arguments: argparse.Namespace) -> tuple[tuple[str, float | None], ...]:

@@ -13,7 +13,16 @@ import numpy as np
 import onnx
 
 from myxtts.export.graph import Graph
-from myxtts.export.whole_voice import FLOAT, INT64, Shapes, WholeVoice, add_voice, read_voice, write_export
+from myxtts.export.whole_voice import (
+    FLOAT,
+    INT64,
+    Shapes,
+    WholeVoice,
+    add_voice,
+    finished_model,
+    read_voice,
+    write_export,
+)
 from myxtts.synthesis.voice_folder import VoiceDescription
 from myxtts.text.cleanup import base_language
 from myxtts.text.g2p import espeak_symbols
@@ -54,7 +63,7 @@ def piper_model(voice: WholeVoice, metadata: dict[str, str]) -> onnx.ModelProto:
     of_ids = _frames_of_ids(graph, "input", frames, voice.description.model_spec().num_symbols)
     graph.node("Unsqueeze", graph.node("Cast", of_ids, to=FLOAT), graph.integers(0), name="frames_per_id")
     outputs: Shapes = {"output": (FLOAT, (1, 1, "samples")), "frames_per_id": (FLOAT, (1, "ids"))}
-    return graph.model("voice", inputs, outputs, voice.facts() | {"add_blank": "1"} | metadata)
+    return finished_model(graph, voice, inputs, outputs, voice.facts() | {"add_blank": "1"} | metadata)
 
 
 def add_program_inputs(

@@ -23,6 +23,7 @@ from myxtts.export.whole_voice import (
     Shapes,
     WholeVoice,
     exported_lexicon,
+    finished_model,
     read_voice,
     write_export,
 )
@@ -87,7 +88,8 @@ def matcha_model(voice: WholeVoice) -> onnx.ModelProto:
         "pad_id": str(known[PAD]),
         "num_ode_steps": str(voice.description.defaults.steps),
     }
-    return graph.model("voice", inputs, {"audio_output": (FLOAT, (1, "samples"))}, voice.facts() | metadata)
+    outputs: Shapes = {"audio_output": (FLOAT, (1, "samples"))}
+    return finished_model(graph, voice, inputs, outputs, voice.facts() | metadata)
 
 
 def _with_word_boundaries(graph: Graph, ids: str, known: dict[str, int]) -> str:

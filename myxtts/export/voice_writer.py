@@ -78,14 +78,25 @@ def save_voice(
     return _write(folder, description, files, folder if copies_assets else None, vocoder)
 
 
-def copy_voice(source: Path, folder: Path, *, copies_assets: bool = True, vocoder: str | Path | None = None) -> Path:
+def copy_voice(
+    source: Path,
+    folder: Path,
+    *,
+    copies_assets: bool = True,
+    vocoder: str | Path | None = None,
+    guidance: float | None = None,
+) -> Path:
     """Write a complete copy of a voice: with its vocoder and pronunciation models, its scores and its samples.
 
-    With another vocoder (as in `save_voice`) the scores and samples, which are those of the old one, are left out.
+    With another vocoder (as in `save_voice`) or guidance the scores and samples, which are those of the old one, are left out.
     """
     description, vocoder = _with_vocoder(_with_g2p_hashes(read_description(source)), vocoder)
     read_models(source, description)
-    sounding = () if vocoder is not None else (SCORES_NAME, *SAMPLE_NAMES)
+    own_guidance = description.defaults.guidance
+    sounds_alike = vocoder is None and guidance in (None, own_guidance)
+    if guidance is not None:
+        description = replace(description, defaults=replace(description.defaults, guidance=guidance))
+    sounding = (SCORES_NAME, *SAMPLE_NAMES) if sounds_alike else ()
     names = [path.name for path in model_files(source, description)]
     names += [name for name in (LICENSE_NAME, *sounding) if (source / name).is_file()]
     try:

@@ -25,6 +25,7 @@ from myxtts.export.networks import add_speech
 from myxtts.export.vocoder_graph import GriffinLimGraph
 from myxtts.runtime.progress import open_progress
 from myxtts.runtime.safe_files import cause_of, replacing_folder
+from myxtts.synthesis.guidance import with_guidance
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.options import check_language
 from myxtts.synthesis.reader import open_tokenizer
@@ -128,6 +129,15 @@ def add_voice(graph: Graph, voice: WholeVoice, speaker_index: str | None, noise:
     return graph.node("Clip", samples, graph.constant(-1.0), graph.constant(1.0)), frames
 
 
+def finished_model(
+    graph: Graph, voice: WholeVoice, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str]
+) -> onnx.ModelProto:
+    """The model of a graph to which `add_voice` was applied, with the guidance of the voice."""
+    model = graph.model("voice", inputs, outputs, metadata)
+    guidance = voice.description.defaults.guidance
+    return with_guidance(model, guidance) if guidance else model
+
+
 def _vocoder_inputs(graph: Graph, vocoder: onnx.ModelProto, mel: str) -> dict[str, str]:
     """The mel, and for a vocoder with noise (frames, bins) uniform numbers that the graph draws."""
     shapes = {each.name: each.type.tensor_type.shape.dim for each in vocoder.graph.input}
@@ -165,7 +175,7 @@ def whole_model(voice: WholeVoice) -> onnx.ModelProto:
     samples, frames = add_voice(graph, voice, "speaker_index", "noise")
     graph.node("Identity", samples, name="samples")
     outputs: Shapes = {"samples": (FLOAT, ("samples",)), frames: (INT64, ("expanded_symbols",))}
-    return graph.model("voice", inputs, outputs, voice.facts())
+    return finished_model(graph, voice, inputs, outputs, voice.facts())
 
 
 def export_onnx(folder: Path, out: Path, language: str | None = None, words: Sequence[str] = ()) -> Path:

@@ -315,7 +315,18 @@ class XTTS(keras.layers.Layer):
         text = self.text_encoder(expanded, spread, layout=symbols, randomness=NoRandomness())
         return text, self.duration_predictor(text, layout=symbols, randomness=NoRandomness())
 
-    def decode(self, encoded, durations, noise, speaker_vectors, languages, num_steps, temperature, expressiveness=1.0):
+    def decode(
+        self,
+        encoded,
+        durations,
+        noise,
+        speaker_vectors,
+        languages,
+        num_steps,
+        temperature,
+        expressiveness=1.0,
+        guidance=0.0,
+    ):
         """Integrate the flow by Euler's method from noise to log-mels.
 
         Args:
@@ -327,6 +338,8 @@ class XTTS(keras.layers.Layer):
             num_steps: integer scalar, number of Euler steps; a tensor does not cause a new trace.
             temperature: scalar factor of the noise; a tensor does not cause a new trace.
             expressiveness: scalar factor of the movements of the predicted pitch around its mean.
+            guidance: Python number; how far each step is moved away from the one for the text averaged over time
+                (`synthesis.guidance`).
 
         Returns:
             float32 (rows, frames, n_mels), 0 beyond the end of each text.
@@ -347,13 +360,23 @@ class XTTS(keras.layers.Layer):
         projected = self.project_text(text_of_frames, means, pitch, voiced)
         condition = self.flow_condition(given)
 
+        def velocity_of(text, mel, time):
+            return self.decoder(text, mel, time, condition, layout=frames, randomness=NoRandomness())
+
+        def guided_velocity(mel, time):
+            velocity = velocity_of(projected, mel, time)
+            if not guidance:
+                return velocity
+            total = tf.reduce_sum(projected * frames.mask, axis=1, keepdims=True)
+            averaged = tf.zeros_like(projected) + total / tf.cast(tf.expand_dims(lengths, -1), total.dtype)
+            return velocity + guidance * (velocity - velocity_of(averaged, mel, time))
+
         num_steps = tf.convert_to_tensor(num_steps)
         step_size = 1.0 / tf.cast(num_steps, tf.float32)
 
         def move(step, mel):
             time = tf.fill((rows, 1), tf.cast(step, tf.float32) * step_size)
-            velocity = self.decoder(projected, mel, time, condition, layout=frames, randomness=NoRandomness())
-            return step + 1, mel + step_size * velocity
+            return step + 1, mel + step_size * guided_velocity(mel, time)
 
         start = (tf.zeros_like(num_steps), noise * temperature * frames.mask)
         _, mel = tf.while_loop(lambda step, _: step < num_steps, move, start)

@@ -18,6 +18,7 @@ from onnx import ModelProto
 from myxtts.audio.clips import HIGHEST_PEAK
 from myxtts.errors import VoiceError
 from myxtts.runtime.console import printable
+from myxtts.synthesis.guidance import with_guidance
 from myxtts.synthesis.onnx_file import cut_model, weights_of
 from myxtts.synthesis.voice_folder import (
     EXPRESSIVENESS_INPUT,
@@ -155,7 +156,10 @@ def load_engine(folder: Path, description: VoiceDescription, threads: int = 1) -
     model, speaker_model = read_models(folder, description)
     inputs, _ = voice_tensors(description)
     encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
-    decoder = Session(cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,)), threads)
+    decoding = cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,))
+    if description.defaults.guidance:
+        decoding = with_guidance(decoding, description.defaults.guidance)
+    decoder = Session(decoding, threads)
     longest = LONGEST_SYMBOL_SECONDS * description.mel_spec().frames_per_second
     if speaker_model is None:
         return Engine(encoder, decoder, None, longest), None

@@ -53,7 +53,7 @@ OLD_WEIGHTS_NAME = "weights.npz"
 LICENSE_NAME = "LICENSE"
 LEXICON_NAME = "lexicon.txt"
 SAMPLE_NAMES = ("sample-1.wav", "sample-2.wav")
-MOST_STEPS, MOST_EMPHASIS = 100, 8
+MOST_STEPS, MOST_EMPHASIS, MOST_GUIDANCE = 100, 8, 3
 """Limits of `Defaults`."""
 VOICE_INPUTS = ("tokens", "duration_scale", "noise", "steps", "temperature", "language")
 SPEAKER_INPUT = "speaker"
@@ -97,6 +97,9 @@ class Defaults:
     """Size of the noise that the decoder starts from; 0.4 was clearer than 0.667 and 0.9 (docs/voices.md)."""
     duration_scale: Annotated[float, Field(ge=0.25, le=4)] = 1.0
     """Predicted durations are multiplied by it; set so that held-out sentences last as long as their recordings."""
+    guidance: Annotated[float, Field(ge=0, le=MOST_GUIDANCE)] = 0.0
+    """How far each step of the decoder is moved away from the one for the text averaged over time (`synthesis.guidance`): 0 is
+    not at all; what it gains is in docs/voices.md."""
     decoder_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] = 1.0
     """How far the decoder's vector of a named speaker is moved away from the mean of all of them: 1 is not at all. The text
     encoder gets the speaker's own vector; what it gains is in docs/voices.md."""

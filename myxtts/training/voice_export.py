@@ -33,6 +33,8 @@ from myxtts.training.starting_config import locate_origin
 from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 
 VOICE_NAME = "voice"
+GUIDANCE = 0.5
+"""Of the decoder of a voice (`Defaults.guidance`); chosen by measurements on several speakers (docs/voices.md)."""
 LANGUAGE_TABLE = "language_embedding/embeddings"
 """The weight with a row for the unknown language, then one for each language."""
 SENTENCE_CHARACTERS = (10, 180)
@@ -121,6 +123,7 @@ def export_voice(
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
     steps: int | None = None,
+    guidance: float | None = None,
     decoder_emphasis: float | None = None,
     clone_emphasis: float | None = None,
     clone_decoder_emphasis: float | None = None,
@@ -136,6 +139,7 @@ def export_voice(
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
         steps: of the decoder by default; None: 10, or what it was distilled to.
+        guidance: see `Defaults`; None: `GUIDANCE`, or none for a distilled decoder.
         decoder_emphasis, clone_emphasis: see `Defaults`; None: 1.
         clone_decoder_emphasis: see `Defaults`; None: `clone_emphasis`.
     """
@@ -165,6 +169,7 @@ def export_voice(
         defaults=Defaults(
             duration_scale=scale,
             steps=steps or trained.distill_steps or Defaults.steps,
+            guidance=_guidance_of(trained) if guidance is None else guidance,
             decoder_emphasis=Defaults.decoder_emphasis if decoder_emphasis is None else decoder_emphasis,
             clone_emphasis=Defaults.clone_emphasis if clone_emphasis is None else clone_emphasis,
             clone_decoder_emphasis=clone_decoder_emphasis,
@@ -181,6 +186,11 @@ def export_voice(
         copies_assets=copies_assets,
         vocoder=vocoder,
     )
+
+
+def _guidance_of(spec: ModelSpec) -> float:
+    """A distilled decoder was made to be fast, and guidance takes as long again."""
+    return 0.0 if spec.distill_steps else GUIDANCE
 
 
 def default_first(languages: Sequence[str]) -> list[int]:

@@ -12,7 +12,7 @@ from myxtts.models.xtts import XTTS
 from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.engine import Sampling, Session, load_engine, noise_of
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import LONGEST_SYMBOL_SECONDS, read_weights
+from myxtts.synthesis.voice_folder import LONGEST_SYMBOL_SECONDS, Defaults, read_weights
 from tests.synthesis.tiny_voice import MEL, describe, random_weights, write_voice
 
 SENTENCES = (
@@ -39,7 +39,9 @@ def frames_of(log_durations: np.ndarray, scale: float, frames_per_second: float)
     return frames
 
 
-def assert_same_speech(model: XTTS, engine, ids, sampling: Sampling, frames_per_second: float) -> None:
+def assert_same_speech(
+    model: XTTS, engine, ids, sampling: Sampling, frames_per_second: float, guidance: float = 0.0
+) -> None:
     vectors = tf.constant(sampling.speaker[None])
     languages = tf.constant([sampling.language])
     features, log_durations = model.encode(tf.constant([ids]), tf.constant([len(ids)]), vectors, languages)
@@ -57,6 +59,7 @@ def assert_same_speech(model: XTTS, engine, ids, sampling: Sampling, frames_per_
         sampling.steps,
         sampling.temperature,
         sampling.expressiveness,
+        guidance,
     )
     difference = engine.decode(encoded.features, encoded.frames, noise, sampling) - mel[0].numpy()
     assert np.abs(difference).max() < 1e-3
@@ -92,6 +95,17 @@ def test_a_voice_with_a_recording_condition_speaks_as_from_a_wide_and_clean_reco
     network_of_voice = network(description.model_spec(), weights)
     sampling = Sampling(vectors[1], 0, 1.0, 5, 1.0)
     assert_same_speech(network_of_voice, engine, [5, 9, 12, 4, 20, 11], sampling, MEL.frames_per_second)
+
+
+@pytest.mark.parametrize("pitch", [False, True])
+def test_a_guided_voice_speaks_as_its_guided_network_does(tmp_path, pitch):
+    model = describe(("anna", "ben")).model | {"pitch": pitch}
+    folder = write_voice(tmp_path / "voice", ("anna", "ben"), model=model, defaults=Defaults(guidance=0.7))
+    description, weights = read_weights(folder)
+    engine, vectors = load_engine(folder, description)
+    sampling = Sampling(vectors[1], 0, 1.0, 5, 1.0)
+    guided_network = network(description.model_spec(), weights)
+    assert_same_speech(guided_network, engine, [5, 9, 12, 4, 20, 11], sampling, MEL.frames_per_second, 0.7)
 
 
 def test_a_voice_with_pitch_speaks_as_its_network_does(tmp_path):

@@ -40,9 +40,9 @@ def run(folder, tokens, noise, **more):
     return session.run(("samples", "frames_per_symbol"), given)
 
 
-@pytest.mark.parametrize("decoder_emphasis", [1.0, 2.0])
-def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path, decoder_emphasis):
-    source = write_voice(tmp_path / "voice", ("anna", "ben"), defaults=Defaults(decoder_emphasis=decoder_emphasis))
+@pytest.mark.parametrize("changed", [{}, {"decoder_emphasis": 2.0}, {"guidance": 0.6}])
+def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path, changed):
+    source = write_voice(tmp_path / "voice", ("anna", "ben"), defaults=Defaults(**changed))
     sha256 = write_vocoder(source / "tiny-1.onnx")
     path = source / "voice.json"
     path.write_text(
