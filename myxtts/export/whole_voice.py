@@ -135,7 +135,7 @@ def finished_model(
     """The model of a graph to which `add_voice` was applied, with the guidance of the voice."""
     model = graph.model("voice", inputs, outputs, metadata)
     guidance = voice.description.defaults.guidance
-    return with_guidance(model, guidance) if guidance else model
+    return with_guidance(model, guidance, voice.speaker_vectors) if guidance else model
 
 
 def _vocoder_inputs(graph: Graph, vocoder: onnx.ModelProto, mel: str) -> dict[str, str]:

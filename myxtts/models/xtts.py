@@ -326,6 +326,7 @@ class XTTS(keras.layers.Layer):
         temperature,
         expressiveness=1.0,
         guidance=0.0,
+        mean_speaker=None,
     ):
         """Integrate the flow by Euler's method from noise to log-mels.
 
@@ -338,8 +339,9 @@ class XTTS(keras.layers.Layer):
             num_steps: integer scalar, number of Euler steps; a tensor does not cause a new trace.
             temperature: scalar factor of the noise; a tensor does not cause a new trace.
             expressiveness: scalar factor of the movements of the predicted pitch around its mean.
-            guidance: Python number; how far each step is moved away from the one for the text averaged over time
-                (`synthesis.guidance`).
+            guidance: Python number; how far each step is moved away from the one for the text averaged over time, spoken
+                by the mean speaker (`synthesis.guidance`).
+            mean_speaker: (speaker_channels,), for guidance; None for a network of one speaker.
 
         Returns:
             float32 (rows, frames, n_mels), 0 beyond the end of each text.
@@ -360,16 +362,19 @@ class XTTS(keras.layers.Layer):
         projected = self.project_text(text_of_frames, means, pitch, voiced)
         condition = self.flow_condition(given)
 
-        def velocity_of(text, mel, time):
+        def velocity_of(text, condition, mel, time):
             return self.decoder(text, mel, time, condition, layout=frames, randomness=NoRandomness())
 
         def guided_velocity(mel, time):
-            velocity = velocity_of(projected, mel, time)
+            velocity = velocity_of(projected, condition, mel, time)
             if not guidance:
                 return velocity
             total = tf.reduce_sum(projected * frames.mask, axis=1, keepdims=True)
             averaged = tf.zeros_like(projected) + total / tf.cast(tf.expand_dims(lengths, -1), total.dtype)
-            return velocity + guidance * (velocity - velocity_of(averaged, mel, time))
+            of_mean = condition
+            if mean_speaker is not None:
+                of_mean = self.flow_condition(self._given_condition(mean_speaker[tf.newaxis], languages))
+            return velocity + guidance * (velocity - velocity_of(averaged, of_mean, mel, time))
 
         num_steps = tf.convert_to_tensor(num_steps)
         step_size = 1.0 / tf.cast(num_steps, tf.float32)

@@ -156,15 +156,14 @@ def load_engine(folder: Path, description: VoiceDescription, threads: int = 1) -
     model, speaker_model = read_models(folder, description)
     inputs, _ = voice_tensors(description)
     encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
+    vectors = None if speaker_model is None else speaker_vectors_of(weights_of(speaker_model), description)
     decoding = cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,))
     if description.defaults.guidance:
-        decoding = with_guidance(decoding, description.defaults.guidance)
+        decoding = with_guidance(decoding, description.defaults.guidance, vectors)
     decoder = Session(decoding, threads)
+    of_speaker = None if speaker_model is None else Session(speaker_model, threads)
     longest = LONGEST_SYMBOL_SECONDS * description.mel_spec().frames_per_second
-    if speaker_model is None:
-        return Engine(encoder, decoder, None, longest), None
-    vectors = speaker_vectors_of(weights_of(speaker_model), description)
-    return Engine(encoder, decoder, Session(speaker_model, threads), longest), vectors
+    return Engine(encoder, decoder, of_speaker, longest), vectors
 
 
 def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:
