@@ -57,7 +57,6 @@ class FunctionHooks:
             creation=location,
             created_at=clock() if is_creation else self.recording.started_at,
             is_jit=bool(function._jit_compile),
-            has_signature=function.input_signature is not None,
             argument_names=tuple(function._function_type.parameters),
             is_user=code is None or is_user_code(code.co_filename),
         )
@@ -76,7 +75,7 @@ class FunctionHooks:
             record = self.record_of(function)
             traces = function.experimental_get_tracing_count()
             compilations, compile_time = self.watcher.count_compilations(), self.watcher.count_compile_time()
-            waited, fetched = self.watcher.count_wait_time(), self.watcher.count_bytes()
+            waited = self.watcher.count_wait_time()
             self.watcher.depth += 1
             start = clock()
             try:
@@ -94,7 +93,6 @@ class FunctionHooks:
                     self.watcher.count_compilations() - compilations,
                     (self.watcher.count_compile_time() - compile_time) / 1e6,
                     min((self.watcher.count_wait_time() - waited) / 1e6, end - start),
-                    self.watcher.count_bytes() - fetched,
                     record.index_of(signature),
                 )
                 self.recording.add(self.recording.calls, call)

@@ -20,8 +20,8 @@ class FitHooks:
     def __init__(self, watcher: Any):
         self.watcher = watcher
         self.recording = watcher.recording
-        self._begin = self._call_start = 0.0
-        self._counts = (0, 0, 0, 0)
+        self._begin = 0.0
+        self._bytes_before = 0
         self._previous_end: float | None = None
         self._epoch_began: float | None = None
         self._evaluation_batches = 0
@@ -76,14 +76,8 @@ class FitHooks:
                 self._epoch_began = None
             result = original(callbacks, *args, **kwargs)
             end = clock()
-            self._counts = (
-                watcher.count_compilations(),
-                watcher.count_compile_time(),
-                watcher.count_wait_time(),
-                watcher.count_bytes(),
-            )
-            self._call_start = clock()
-            watcher.own_spans.append((end, self._call_start))
+            self._bytes_before = watcher.count_bytes()
+            watcher.own_spans.append((end, clock()))
             return result
 
         return watched
@@ -94,19 +88,13 @@ class FitHooks:
 
         def watched(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             call_end = clock()
-            compilations, compile_time, waited, fetched = self._counts
-            counted = (
-                watcher.count_compilations() - compilations,
-                (watcher.count_compile_time() - compile_time) / 1e6,
-                min((watcher.count_wait_time() - waited) / 1e6, call_end - self._call_start),
-                watcher.count_bytes() - fetched,
-            )
+            fetched_bytes = watcher.count_bytes() - self._bytes_before
             watcher.own_spans.append((call_end, clock()))
             result = original(callbacks, *args, **kwargs)
             end = clock()
             is_first = self._previous_end is None
             begin = self._begin if self._previous_end is None else self._previous_end
-            step = FitStep(begin, self._call_start, call_end, end, *counted, epoch_start=is_first)
+            step = FitStep(begin, end, fetched_bytes, epoch_start=is_first)
             self.recording.add(self.recording.fit_steps, step)
             watcher.data.record_fit_element()
             self._previous_end = clock()

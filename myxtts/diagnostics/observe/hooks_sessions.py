@@ -42,7 +42,7 @@ class SessionHooks:
             finally:
                 end = clock()
                 watcher.depth -= 1
-                call = FunctionCall(record.index, start, end, 0, 0, 0.0, 0.0, 0, -1)
+                call = FunctionCall(record.index, start, end, 0, 0, 0.0, 0.0, -1)
                 self.recording.add(self.recording.calls, call)
                 watcher.own_spans.append((entered, start))
                 watcher.own_spans.append((end, clock()))
@@ -62,7 +62,6 @@ class SessionHooks:
                 creation=location,
                 created_at=clock(),
                 is_jit=False,
-                has_signature=True,
                 updates_variables=_has_operation(fetches),
                 call_locations=[location],
             )

@@ -28,7 +28,6 @@ class FunctionCall(NamedTuple):
     compile_seconds: float
     wait_seconds: float
     """Time in which an iterator inside the graph was asked for a batch."""
-    fetched_bytes: int
     signature: int
     """Index of the call's signature in `FunctionRecord.signatures`."""
 
@@ -49,12 +48,7 @@ class FitStep(NamedTuple):
     """One batch of `Model.fit`: callbacks before, the train function, callbacks after."""
 
     begin: float
-    call_start: float
-    call_end: float
     end: float
-    compilations: int
-    compile_seconds: float
-    wait_seconds: float
     fetched_bytes: int
     epoch_start: bool
 
@@ -147,7 +141,6 @@ class FunctionRecord:
     creation: SourceLocation
     created_at: float
     is_jit: bool
-    has_signature: bool
     argument_names: tuple[str, ...] = ()
     is_user: bool = True
     """Its code is the user's, not a framework's."""

@@ -198,7 +198,7 @@ def test_numpy_is_left_alone_where_numba_is_loaded(monkeypatch):
 def test_waiting_inside_keras_is_found_by_the_ceiling_where_counters_are_missing(step_seconds, findings):
     recording = Recording(counters_missing="off", fit_locations=[STEP])
     times = [(step * step_seconds, (step + 1) * step_seconds) for step in range(100)]
-    recording.fit_steps = [FitStep(begin, begin, end, end, 0, 0.0, 0.0, 0, False) for begin, end in times]
+    recording.fit_steps = [FitStep(begin, end, 0, False) for begin, end in times]
     recording.ended_at = times[-1][1]
     ceiling = Ceiling(step_seconds, 0.6 * step_seconds, "", 0.9 * step_seconds, "")
     found = [one for one in build_report(recording, ceiling).findings if one.issue == Issue.INPUT_BOUND]

@@ -68,7 +68,7 @@ def recorded_loop(
         others: Fraction of the processors that other processes used.
     """
     recording = Recording(machine_load=MachineLoad(others, 0.0, None), lines=[WORK, STALL])
-    recording.functions = [FunctionRecord(0, "train_step", STEP, STEP, 0.0, False, False, updates_variables=True,
+    recording.functions = [FunctionRecord(0, "train_step", STEP, STEP, 0.0, False, updates_variables=True,
                                           call_locations=[STEP])]  # fmt: skip
     recording.iterators = [IteratorRecord(0, -1, 0.0, STEP)]
     now, usual = 0.0, None
@@ -82,7 +82,7 @@ def recorded_loop(
             now += wait
         is_first = not recording.calls
         spent = first if is_first else device
-        recording.calls.append(FunctionCall(0, now, now + spent, int(is_first), 0, 0.0, 0.0, 0, 0))
+        recording.calls.append(FunctionCall(0, now, now + spent, int(is_first), 0, 0.0, 0.0, 0))
         now += spent
     recording.ended_at = now
     return recording
