@@ -158,6 +158,7 @@ class _Connection:
         elif event.type == "synthesize-start":
             await self._end_stream()
             self._stream = _TextStream(self, event.data.get("voice"))
+            self._stream.start()
         elif event.type == "synthesize-chunk" and self._stream is not None:
             await self._stream.add(_text_of(event))
         elif event.type == "synthesize-stop" and self._stream is not None:
@@ -224,6 +225,9 @@ class _TextStream:
         language = voice.get("language") if isinstance(voice, dict) else None
         self._buffer = SentenceBuffer(language if isinstance(language, str) else "en")
         self._texts: asyncio.Queue[str | None] = asyncio.Queue(QUEUED_TEXTS)
+        self._task: asyncio.Task[None]
+
+    def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def add(self, text: str) -> None:
