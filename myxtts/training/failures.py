@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,12 +77,11 @@ def check_layers(model: keras.layers.Layer) -> None:
         layer.call = _checked(layer)
 
 
-def check_gradients(names: Sequence[str], gradients: Sequence[Any], terms: tf.Tensor) -> None:
-    """After a backward pass: losses first, then the gradient of each weight."""
-    if not is_finite(terms):
-        raise TrainingError(
-            f"The losses are not finite: flow, prior, duration = {terms.numpy().tolist()}. Try a lower --lr."
-        )
+def check_gradients(names: Sequence[str], gradients: Sequence[Any], terms: Mapping[str, Any]) -> None:
+    """After a backward pass: the terms of the loss first, then the gradient of each weight."""
+    if not all(map(is_finite, terms.values())):
+        listed = ", ".join(f"{name} {float(value):g}" for name, value in terms.items())
+        raise TrainingError(f"The losses are not finite: {listed}. Try a lower --lr.")
     wrong = [name for name, gradient in zip(names, gradients, strict=True) if not is_finite(gradient)]
     if wrong:
         raise TrainingError(

@@ -27,45 +27,35 @@ from myxtts.training.state import TrainState
 
 DURATION_WEIGHT = 1.0
 """As in Matcha-TTS, whose loss is the plain sum of its terms."""
-NUM_TERMS = 5
-"""Flow, prior, duration, speaker, pitch."""
-NUM_COUNTS = 3
-"""Valid frames, valid blank-expanded symbols, clips."""
+COUNTS = ("frames", "symbols", "clips")
+"""Valid frames, valid blank-expanded symbols, clips: what the sums of `ClipLosses` are divided by."""
+COUNT_OF = {"flow": "frames", "prior": "frames", "duration": "symbols", "speaker": "clips", "pitch": "frames"}
+"""Each term of the loss, in the order of `ClipLosses`, and its count."""
+TERMS = tuple(COUNT_OF)
 
 
 def counts_of(batch: Batch) -> tf.Tensor:
-    """The counts that sums are divided by, float32 (`NUM_COUNTS`,): known from the lengths before anything is computed."""
+    """`COUNTS`, float32 (counts,): known from the lengths before anything is computed."""
     symbols = tf.where(batch.text_lengths > 0, 2 * batch.text_lengths + 1, 0)
     clips = tf.math.count_nonzero(batch.mel_lengths, dtype=tf.int32)
     return tf.cast(tf.stack([tf.reduce_sum(batch.mel_lengths), tf.reduce_sum(symbols), clips]), tf.float32)
 
 
 def loss_terms(losses: ClipLosses, counts: tf.Tensor) -> tf.Tensor:
-    """The part of these clips in the means, float32 (`NUM_TERMS`,)."""
-    frames, symbols, clips = tf.unstack(tf.maximum(counts, 1.0))
-    return tf.stack(
-        [
-            tf.reduce_sum(losses.flow) / frames,
-            tf.reduce_sum(losses.prior) / frames,
-            tf.reduce_sum(losses.duration) / symbols,
-            tf.reduce_sum(losses.speaker) / clips,
-            tf.reduce_sum(losses.pitch) / frames,
-        ]
-    )
+    """The part of these clips in the means, float32 (`TERMS`,)."""
+    named = dict(zip(COUNTS, tf.unstack(tf.maximum(counts, 1.0)), strict=True))
+    return tf.stack([tf.reduce_sum(getattr(losses, term)) / named[count] for term, count in COUNT_OF.items()])
 
 
 def total_loss(terms):
-    """The number that is minimized, from the means: a tensor or an array (`NUM_TERMS`,)."""
+    """The number that is minimized, from the means: a tensor or a sequence (`TERMS`,)."""
     return terms[0] + terms[1] + DURATION_WEIGHT * terms[2] + terms[3] + terms[4]
 
 
-METRICS = (
-    "loss", "flow", "prior", "duration", "speaker", "pitch", "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale",
-    "stop_wishes",
-)  # fmt: skip
-STEP_COUNTS = NUM_COUNTS + 1
+METRICS = ("loss", *TERMS, "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes")
+STEP_COUNTS = len(COUNTS) + 1
 """Numbers that are summed over replicas before a step: the counts of its clips, and the workers that want to stop."""
-VALIDATION_SUMS = ("flow", "prior", "duration", "speaker", "pitch", "frames", "symbols", "clips", "predicted_frames")
+VALIDATION_SUMS = (*TERMS, *COUNTS, "predicted_frames")
 ALIGNMENT_PRIOR_WEIGHT = 400.0
 """Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; the likelihoods of two symbols
 for a frame differ by tens. Chosen; not measured."""
@@ -132,7 +122,7 @@ class Steps:
         shapes = [self.shape_of(batch) for batch in batches]
         counts = [self._run("count_step", shape, batch) for batch, shape in zip(batches, shapes, strict=True)]
         total = self._sum(counts)
-        gradient = self._zeros(self.state.layout.size), self._zeros(NUM_TERMS)
+        gradient = self._zeros(self.state.layout.size), self._zeros(len(TERMS))
         for batch, shape in zip(batches, shapes, strict=True):
             gradient = self._run("gradient_step", shape, batch, total, gradient)
         return self._run("apply_step", None, gradient, total)
@@ -194,7 +184,7 @@ class Steps:
             self.strategy.num_replicas_in_sync > 1
         ):  # a signature cannot describe per-replica values; the plan fixes their shapes
             return tf.function(step, autograph=False)
-        gradient = tf.TensorSpec((self.state.layout.size,), tf.float32), tf.TensorSpec((NUM_TERMS,), tf.float32)
+        gradient = tf.TensorSpec((self.state.layout.size,), tf.float32), tf.TensorSpec((len(TERMS),), tf.float32)
         counts = tf.TensorSpec((STEP_COUNTS,), tf.float32)
         more = {"gradient_step": (counts, gradient), "apply_step": (gradient, counts)}.get(kind, ())
         batch = (shape.signature(),) if shape is not None else ()
@@ -257,11 +247,11 @@ class Steps:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
             losses, _ = clip_losses(self.model, batch, randomness, prior_weight)
-            terms = loss_terms(losses, counts[:NUM_COUNTS])
+            terms = loss_terms(losses, counts[: len(COUNTS)])
             objective = total_loss(terms) * loss_scale
         gradients = tape.gradient(objective, self.state.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         if self._checks_numbers:
-            check_gradients(self.state.names, gradients, terms)
+            check_gradients(self.state.names, gradients, dict(zip(TERMS, tf.unstack(terms), strict=True)))
         return self.state.layout.join(gradients), terms
 
     @staticmethod
@@ -284,7 +274,7 @@ class Steps:
         context.merge_call(self._update, args=(gradient, factor, rate, is_finite & has_clips, has_clips))
         skipped = tf.cast(has_clips & ~is_finite, tf.float32)
         return tf.stack(
-            [total_loss(terms), *tf.unstack(terms), norm, rate, skipped, frames, loss_scale, counts[NUM_COUNTS]]
+            [total_loss(terms), *tf.unstack(terms), norm, rate, skipped, frames, loss_scale, counts[len(COUNTS)]]
         )
 
     def _update(self, strategy, gradient, factor, rate, is_usable, has_clips):

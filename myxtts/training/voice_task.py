@@ -28,7 +28,7 @@ from myxtts.training.hardware import Hardware
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
 from myxtts.training.state import RunHistory, TrainState, to_checkpoint
-from myxtts.training.steps import METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
+from myxtts.training.steps import COUNT_OF, METRICS, VALIDATION_SUMS, Steps, learning_kind, total_loss
 from myxtts.training.task import SavedCheckpoint, StepFacts
 from myxtts.training.training_corpus import TrainingCorpus
 from myxtts.training.voice_export import VOICE_NAME, alignment_picture, export_voice
@@ -179,13 +179,8 @@ class VoiceTask:
         named = dict(zip(VALIDATION_SUMS, sums.tolist(), strict=True))
         if math.isfinite(named["predicted_frames"]):  # otherwise a voice speaks with the scale of the validation before
             self.history.duration_scale = named["frames"] / max(named["predicted_frames"], 1.0)
-        terms = {
-            "flow": named["flow"] / named["frames"],
-            "prior": named["prior"] / named["frames"],
-            "duration": named["duration"] / named["symbols"],
-            "speaker": 0.0,  # the loss of a voice has no classifiers, one of which is trained adversarially
-            "pitch": named["pitch"] / named["frames"],
-        }
+        terms = {term: named[term] / named[count] for term, count in COUNT_OF.items()}
+        terms["speaker"] = 0.0  # the loss of a voice has no classifiers, one of which is trained adversarially
         loss = total_loss(list(terms.values()))
         shown = {name: value for name, value in terms.items() if name in self._shown_terms()}
         return {"loss": loss, **shown, "duration_scale": self.history.duration_scale}

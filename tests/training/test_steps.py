@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from myxtts.batch import BatchShape, shape_of
 from myxtts.config.config import TrainingConfig
+from myxtts.models.flow_matching import ClipLosses
 from myxtts.training.optimization import resolve_optimization
 from myxtts.training.state import TrainState
-from myxtts.training.steps import METRICS, NUM_TERMS, Steps
+from myxtts.training.steps import METRICS, TERMS, Steps
 from tests.models.clips import lay_out, make_clips, tiny_model
 
 
@@ -27,6 +28,10 @@ def everything(state):
 
 def named(metrics):
     return dict(zip(METRICS, metrics.numpy().tolist(), strict=True))
+
+
+def test_the_terms_are_those_of_the_losses_in_their_order():
+    assert ClipLosses._fields == TERMS
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,7 @@ def test_each_shape_is_traced_once(clips, batch):
 def gradients_of(steps, batches):
     """Flat gradient of several batches taken as one."""
     counts = tf.add_n([steps._count_step(batch) for batch in batches])
-    total = tf.zeros(steps.state.layout.size), tf.zeros(NUM_TERMS)
+    total = tf.zeros(steps.state.layout.size), tf.zeros(len(TERMS))
     for batch in batches:
         total = steps._gradient_step(batch, counts, total)
     return np.concatenate(total)
