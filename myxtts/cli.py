@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from myxtts import __version__
-from myxtts.errors import MyXTTSError
+from myxtts.errors import MyXTTSError, install_line
 from myxtts.runtime.console import (
     add_action,
     discard_unwritable_output,
@@ -36,7 +36,6 @@ TRAINING_PACKAGES = {
     "pyworld": "pyworld",
 }
 """Packages of the extra `train`: speaking needs none of them."""
-TRAINING_INSTALL_LINE = "`pip install '.[train]'` in the project folder"
 SERVING_PACKAGES = {
     "fastapi": "FastAPI",
     "starlette": "FastAPI",
@@ -47,8 +46,8 @@ SERVING_PACKAGES = {
 }
 """Packages of the extra `serve`."""
 INSTALL_LINES = {
-    **dict.fromkeys(TRAINING_PACKAGES, TRAINING_INSTALL_LINE),
-    **dict.fromkeys(SERVING_PACKAGES, "`pip install '.[serve]'` in the project folder"),
+    **dict.fromkeys(TRAINING_PACKAGES, install_line("train")),
+    **dict.fromkeys(SERVING_PACKAGES, install_line("serve")),
 }
 
 COMMANDS = {

@@ -4,6 +4,14 @@ The command line prints them as one message without a traceback. Any other excep
 """
 
 
+def install_line(extra: str) -> str:
+    """The command that installs an extra of pyproject.toml, for messages about a missing package.
+
+    From the sources: the registry's `myxtts`, if there is one, may be somebody else's package.
+    """
+    return f"`pip install '.[{extra}]'` in the project folder"
+
+
 class MyXTTSError(Exception):
     """Base class of every error that is explained to the user instead of shown as a traceback."""
 

@@ -21,7 +21,7 @@ import numpy as np
 from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import MelSpec, num_frames, real_transform
 from myxtts.config.config import DataConfig
-from myxtts.errors import AudioError
+from myxtts.errors import AudioError, install_line
 from myxtts.runtime.startup import removed_modules
 
 SILENT_PEAK = 1e-3
@@ -222,7 +222,7 @@ def load_pyworld() -> Any:
             import pyworld
     except ModuleNotFoundError:
         raise AudioError(
-            "Tracking the pitch of recordings needs pyworld, which is not installed. Run `pip install '.[train]'`.",
+            f"Tracking the pitch of recordings needs pyworld, which is not installed. Run {install_line('train')}.",
             "pyworld is missing",
         ) from None
     return pyworld

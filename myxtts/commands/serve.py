@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.errors import ConfigError, EvaluationError
+from myxtts.errors import ConfigError, EvaluationError, install_line
 from myxtts.runtime.console import printable
 from myxtts.runtime.safe_files import cause_of
 
@@ -186,7 +186,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
     if arguments.announce and arguments.wyoming is None:
         raise ConfigError("--announce announces the Wyoming server. Add --wyoming.")
     if arguments.announce and find_spec("zeroconf") is None:
-        raise ConfigError("--announce needs zeroconf. Run `pip install '.[discovery]'` in the project folder.")
+        raise ConfigError(f"--announce needs zeroconf. Run {install_line('discovery')}.")
     if arguments.wyoming == arguments.port:
         raise ConfigError(f"--port and --wyoming must differ. Received: {arguments.port} for both.")
     if arguments.keep_recordings and arguments.speakers is None:

@@ -25,7 +25,7 @@ import numpy as np
 from myxtts.audio.files import write_audio
 from myxtts.corpus.corpus_writer import CorpusSummary, MetadataLine, finish_corpus, make_folder, write_split, write_text
 from myxtts.corpus.utterance import Rejection
-from myxtts.errors import CorpusError
+from myxtts.errors import CorpusError, install_line
 
 LANGUAGES = ("en", "es", "fr", "it", "ru")
 RECORDING = re.compile(
@@ -305,7 +305,7 @@ def decode_g722(recording: bytes, name: str = "recording") -> np.ndarray:
         from av.error import FFmpegError
     except ImportError:
         raise CorpusError(
-            "Debian's prompts are encoded in G.722, which needs PyAV. Run `pip install '.[corpora]'` in the project folder."
+            f"Debian's prompts are encoded in G.722, which needs PyAV. Run {install_line('corpora')}."
         ) from None
     try:
         with av.open(io.BytesIO(recording), mode="r", format="g722") as container:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.errors import EvaluationError
+from myxtts.errors import EvaluationError, install_line
 
-INSTALL_LINE = "`pip install '.[evaluate]'` in the project folder"
-"""From the sources, with the versions of pyproject.toml."""
+INSTALL_LINE = install_line("evaluate")
 
 METRIC_PACKAGES: dict[str, tuple[str, ...]] = {
     "cer": ("rapidfuzz",),

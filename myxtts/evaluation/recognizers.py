@@ -32,7 +32,7 @@ import soundfile
 
 from myxtts.audio.clips import SILENT_PEAK
 from myxtts.audio.files import resample, write_audio
-from myxtts.errors import EvaluationError
+from myxtts.errors import EvaluationError, install_line
 from myxtts.evaluation.clip_metrics import comparable_clip
 from myxtts.evaluation.metrics import INSTALL_LINE, has_package
 from myxtts.runtime.machine import usable_cores
@@ -47,7 +47,7 @@ CLIPS_PER_COMMAND = 32
 """Clips that a command with `{wavs}` gets at once: it loads its model once for all of them, and progress is still shown."""
 WORKER_MODULE = "myxtts.evaluation.recognizers"
 WHISPER_FILES = ("model.bin", "config.json", "tokenizer.json")
-WHISPER_INSTALL_LINE = "`pip install '.[whisper]'` in the project folder"
+WHISPER_INSTALL_LINE = install_line("whisper")
 ENGLISH = frozenset({"en"})
 EXPECTED = "moonshine, whisper:FOLDER, pocketsphinx, or command:COMMAND"
 OTHER_LANGUAGES = (

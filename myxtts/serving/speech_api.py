@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from myxtts import __version__
-from myxtts.errors import AudioError, VoiceError
+from myxtts.errors import AudioError, VoiceError, install_line
 from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import FORMATS, Encoder, is_available
 from myxtts.serving.turns import Speech, SpeechEngine, Spoken
@@ -165,7 +165,7 @@ def _open_encoder(body: SpeechBody, voice_rate: int) -> Encoder:
     if not is_available(body.response_format):
         others = ", ".join(name for name in FORMATS if is_available(name))
         message = (
-            f"This server cannot encode {body.response_format}: it needs PyAV, `pip install '.[aac]'` in the project folder. "
+            f"This server cannot encode {body.response_format}: it needs PyAV, {install_line('aac')}. "
             f"Use one of: {others}."
         )
         raise ApiError(400, message, param="response_format", code="format_not_available")

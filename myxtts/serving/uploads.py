@@ -18,7 +18,7 @@ import numpy as np
 import soundfile
 
 from myxtts.audio.files import UNKNOWN_FRAMES, read_stream, resample, samples_to_pcm
-from myxtts.errors import AudioError
+from myxtts.errors import AudioError, install_line
 from myxtts.runtime.console import printable
 from myxtts.runtime.worker_process import child_environment, module_command
 from myxtts.serving.encoders import wav_header
@@ -93,7 +93,7 @@ def decode(recording: BinaryIO, seconds: float) -> DecodedAudio:
         if importlib.util.find_spec("av") is None:
             raise AudioError(
                 f"The recording cannot be decoded. Expected {READABLE_FORMATS}; for webm and m4a the server needs PyAV: "
-                "`pip install '.[aac]'` in the project folder.",
+                f"{install_line('aac')}.",
                 "not audio",
             ) from None
         recording.seek(0)

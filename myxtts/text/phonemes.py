@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.errors import TextError
+from myxtts.errors import TextError, install_line
 from myxtts.text.languages import READABLE_SIGNS, is_foreign
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.pauses import TONES, Segmenter
@@ -42,8 +42,7 @@ class _Speakable(dict):
 SPEAKABLE_BY_ESPEAK = _Speakable()
 
 
-INSTALL_LINE = "`pip install '.[phonemes]'` in the project folder"
-"""From the sources: the registry's `myxtts`, if there is one, may be somebody else's package."""
+INSTALL_LINE = install_line("phonemes")
 
 _ALIASES = {
     "en": "en-us",
