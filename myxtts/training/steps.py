@@ -21,13 +21,13 @@ from myxtts.batch import Batch, BatchShape, shape_of
 from myxtts.models.flow_matching import ClipLosses, clip_losses
 from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
-from myxtts.training.failures import check_gradients, check_layers
+from myxtts.training.failures import check_gradients
 from myxtts.training.optimization import ADAM_BETAS, OptimizationSettings, adamw, decay_mask, learning_rate_schedule
 from myxtts.training.state import TrainState
 
 DURATION_WEIGHT = 1.0
 """As in Matcha-TTS, whose loss is the plain sum of its terms."""
-COUNTS = ("frames", "symbols", "clips")
+COUNTS: tuple[str, ...] = ("frames", "symbols", "clips")
 """Valid frames, valid blank-expanded symbols, clips: what the sums of `ClipLosses` are divided by."""
 COUNT_OF = {"flow": "frames", "prior": "frames", "duration": "symbols", "speaker": "clips", "pitch": "frames"}
 """Each term of the loss, in the order of `ClipLosses`, and its count."""
@@ -87,15 +87,13 @@ class Steps:
         graph_mode: bool = True,
         checks_numbers: bool = False,
     ):
-        """`checks_numbers`: raise at the first number that is not finite; for eager steps."""
+        """`checks_numbers`: raise at the first gradient that is not finite; for eager steps."""
         self.state = state
         self.model: XTTS = state.model
         self.settings = settings
         self.strategy = strategy
         self.graph_mode = graph_mode
         self._checks_numbers = checks_numbers
-        if checks_numbers:
-            check_layers(self.model)
         self.functions: dict[str, Any] = {}
         """Every traced function by name, for the counters."""
         self.stop_wish = tf.Variable(tf.zeros(()), trainable=False, name="stop_wish")

@@ -8,7 +8,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +96,23 @@ class Schedule:
 
 
 class VocoderSteps:
-    """Generator, discriminators and the steps that train them."""
+    """The steps that train a generator and its discriminators. Made by `build_vocoder_steps`; nothing is traced yet."""
 
-    def __init__(self, spec: VocoderSpec, config: VocoderConfig, seed: int, *, graph_mode: bool, uses_xla: bool):
-        """Nothing is traced yet. `uses_xla`: compile the generator's part of a step."""
-        self.spec, self.config, self.schedule = spec, config, Schedule.from_config(config)
+    def __init__(
+        self,
+        state: TrainState,
+        discriminators: Mapping[str, TrainState],
+        config: VocoderConfig,
+        seed: int,
+        *,
+        graph_mode: bool,
+        uses_xla: bool,
+    ):
+        """`uses_xla`: compile the generator's part of a step."""
+        self.vocoder: Vocoder = state.model
+        self.spec, self.config, self.schedule = self.vocoder.spec, config, Schedule.from_config(config)
+        self.state, self.discriminators = state, discriminators
         self._seed = seed
-        keras.utils.set_random_seed(seed)  # process-wide: the initializers draw from it
-        self.vocoder = Vocoder(spec, name="vocoder")
-        self.vocoder.build()
-        self.state = TrainState(self.vocoder, keeps_ema=True)
-        self.discriminators = self._built_discriminators() if self.schedule.has_adversarial_phase else {}
         self._is_decayed = decay_mask(self.state)
         self._discriminator_masks = {name: decay_mask(state) for name, state in self.discriminators.items()}
         decay, memory = config.weight_decay, config.ema_decay
@@ -124,13 +130,6 @@ class VocoderSteps:
             for turn in range(len(PERIODS)):
                 self.functions[f"adversarial_step {turn}"] = self._traced(self._adversarial_step_of(turn))
         self.functions["validation_step"] = self._traced(self._validation_step)
-
-    def _built_discriminators(self) -> dict[str, TrainState]:
-        models = {f"spectrum_{n_fft}": SpectrumDiscriminator(n_fft, hop) for n_fft, hop in SPECTRUM_RESOLUTIONS}
-        models |= {f"period_{period}": PeriodDiscriminator(period) for period in PERIODS}
-        for model in models.values():
-            model.build()
-        return {name: TrainState(model, keeps_ema=False) for name, model in models.items()}
 
     def _traced(self, body: Callable, jit_compile: bool = False) -> Any:
         return tf.function(body, jit_compile=jit_compile, autograph=False) if self._graph_mode else body
@@ -273,3 +272,21 @@ class VocoderSteps:
         skipped = tf.cast(has_clips & ~is_finite, tf.float32)
         frames = tf.cast(has_clips, tf.float32) * float(np.prod(batch.pitch.shape))
         return tf.concat([[loss], terms, scores, [norm, rate, skipped, frames, 1.0]], axis=0)
+
+
+def build_vocoder_steps(
+    spec: VocoderSpec, config: VocoderConfig, seed: int, *, graph_mode: bool, uses_xla: bool
+) -> VocoderSteps:
+    """A vocoder with new weights, its discriminators if the schedule has them, and their steps."""
+    keras.utils.set_random_seed(seed)  # process-wide: the initializers draw from it
+    vocoder = Vocoder(spec, name="vocoder")
+    vocoder.build()
+    state = TrainState(vocoder, keeps_ema=True)
+    discriminators: dict[str, TrainState] = {}
+    if Schedule.from_config(config).has_adversarial_phase:
+        models = {f"spectrum_{n_fft}": SpectrumDiscriminator(n_fft, hop) for n_fft, hop in SPECTRUM_RESOLUTIONS}
+        models |= {f"period_{period}": PeriodDiscriminator(period) for period in PERIODS}
+        for name, model in models.items():
+            model.build()
+            discriminators[name] = TrainState(model, keeps_ema=False)
+    return VocoderSteps(state, discriminators, config, seed, graph_mode=graph_mode, uses_xla=uses_xla)

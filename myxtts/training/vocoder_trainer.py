@@ -28,7 +28,7 @@ from myxtts.training.hardware import set_up_hardware
 from myxtts.training.loop import Loop, LoopSettings
 from myxtts.training.run_recorder import Recorded, open_recorder
 from myxtts.training.starting_state import compare_configs, finish_interrupted, move_earlier_run
-from myxtts.training.vocoder_steps import METRICS, VocoderSteps
+from myxtts.training.vocoder_steps import METRICS, build_vocoder_steps
 from myxtts.training.vocoder_task import VOCODER_NAME, VocoderTask, copy_clip, on_device
 
 RateCopy = Callable[[np.ndarray, np.ndarray, int], float | None]
@@ -139,7 +139,7 @@ def _opened_task(config: XTTSConfig, display: Display, reset_training: bool):
         with display.progress() as progress:
             deviations = mel_deviations(cache, config, config.vocoder.mels_of, progress, line)
     table, validation = _crop_tables(config, cache, deviations)
-    steps = VocoderSteps(
+    steps = build_vocoder_steps(
         spec,
         config.vocoder,
         config.training.seed,

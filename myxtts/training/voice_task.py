@@ -24,6 +24,7 @@ from myxtts.runtime.safe_files import write_atomically
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.synthesis.samples import speak_in_child
 from myxtts.training.checkpoint import keep_newest, mark_best, save_checkpoint
+from myxtts.training.failures import check_layers
 from myxtts.training.hardware import Hardware
 from myxtts.training.optimization import OptimizationSettings, resolve_optimization
 from myxtts.training.run_log import Logbook
@@ -282,6 +283,8 @@ def build_voice_task(
     with hardware.strategy.scope():
         model = XTTS(corpus.model_spec(config.model), dtype=hardware.dtype_policy)
         model.build()
+        if training.enable_eager_debug:
+            check_layers(model)
         state = TrainState(model, settings.ema_decay > 0, hardware.uses_loss_scale)
     steps = Steps(
         state,
