@@ -44,12 +44,6 @@ class ComparisonRow:
     """Speed relative to the first row of its group."""
 
 
-def compare(config: XTTSConfig, steps: int, announce: Announce | None = None) -> list[ComparisonRow]:
-    """All rows of the table."""
-    announce = announce or (lambda line: None)
-    return [*compare_loading(config, announce), *compare_steps(config, steps, announce)]
-
-
 def compare_loading(config: XTTSConfig, announce: Announce) -> list[ComparisonRow]:
     """Clips per second into batches of one fixed shape, for each loader that training uses."""
     with tempfile.TemporaryDirectory(prefix="myxtts-loading-") as folder:

@@ -29,7 +29,6 @@ _ADVERBS = frozenset("not never always also still then soon often".split())
 _WITHOUT_STRESS = str.maketrans({"ˈ": None, "ˌ": None, "ʌ": "ə", "ɝ": "ɚ"})
 VOWELS = "iɪeɛæaɑɔoʊuʌəɚɝ"
 """Vowels of the inventory of English and Persian."""
-_TOKEN = re.compile(r"[A-Za-z']+")
 _SIBILANTS = ("s", "z", "ʃ", "ʒ")
 _VOICELESS = ("p", "t", "k", "f", "θ")
 

@@ -101,7 +101,7 @@ def _causes(facts: Facts, pipeline: PipelineFacts, is_waiting: bool) -> Iterator
         for kind in stage.python:
             py_dataset = facts.recording.py_dataset
             if (is_waiting or is_costly) and kind == "generator" and not stage.is_users and py_dataset is not None:
-                yield _slow_py_dataset(facts, pipeline, py_dataset, seconds), stage.label
+                yield _slow_py_dataset(facts, pipeline, py_dataset), stage.label
             elif is_waiting or is_costly:
                 issue, what = _PYTHON[kind]
                 evidence = f"{stage.label} in the graph of the dataset; {_waiting(facts)}"
@@ -159,7 +159,7 @@ def _waiting(facts: Facts) -> str:
     return f"{percent(facts.fraction_of_training(facts.wait_seconds))} of the time waiting"
 
 
-def _slow_py_dataset(facts: Facts, pipeline: PipelineFacts, data: PyDatasetRecord, seconds: float) -> Finding:
+def _slow_py_dataset(facts: Facts, pipeline: PipelineFacts, data: PyDatasetRecord) -> Finding:
     workers = f"{data.workers} worker{'s' if data.workers != 1 else ''}"
     return facts.finding(
         Issue.FROM_GENERATOR,
