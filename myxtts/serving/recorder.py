@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.audio.clips import SILENT_PEAK, is_clipped
+from myxtts.audio.clips import BLOCK_SECONDS, SILENT_PEAK, is_clipped
 from myxtts.audio.files import probe_audio, write_audio
 from myxtts.corpus.corpus import read_manifest
 from myxtts.corpus.corpus_writer import MetadataLine, make_folder, write_metadata, write_text
@@ -38,7 +38,6 @@ NOISY_DB = 20.0
 """Smallest distance between speech and background, in dB, of a take that is not noisy."""
 EDGE_SECONDS = 0.03
 """Speech that begins or ends nearer to the edge of the take is cut off."""
-BLOCK_SECONDS = 0.01
 LONGEST_SECONDS = 40.0
 """Longest take that may be uploaded."""
 

@@ -19,6 +19,7 @@ from myxtts.text.persian_letters import (
     PAUSE,
     PERSIAN_VOWELS,
     TANVIN,
+    VERB_PREFIX,
     Line,
     Word,
     add_ezafe,
@@ -29,7 +30,6 @@ from myxtts.text.persian_numbers import ZWNJ, is_cardinal, is_inside_number
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
 _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")
 """Endings after which the stress stays on the syllable before; سی‌اُم is an ordinal."""
-_VERB_PREFIX = re.compile(rf"ن?می{ZWNJ}")
 _FINAL_GEMINATE = re.compile(rf"(?<=([^{PERSIAN_VOWELS}]))\1$")
 """Heard before a vowel only: hæqq-e man, but in hæq."""
 _PLURALS = {"ها": "hɑ", "های": "hɑje", "هایی": "hɑʔi"}
@@ -166,7 +166,7 @@ def _as_written(letters: str, phonemes: str) -> str:
     """A reading by the letters with the glide of -āyi (صدایی) and the ending of the present (می‌خواند mixɑnæd)."""
     if letters.endswith("ایی") and phonemes.endswith("ɑi"):
         return f"{phonemes[:-1]}ji"
-    if _VERB_PREFIX.match(letters) and letters.endswith("اند") and phonemes.endswith("ɑnd"):
+    if VERB_PREFIX.match(letters) and letters.endswith("اند") and phonemes.endswith("ɑnd"):
         return f"{phonemes[:-1]}æd"
     return phonemes
 
@@ -199,7 +199,7 @@ def _stressed(letters: str, phonemes: str, has_ezafe: bool) -> str:
     places = [place for place, phoneme in enumerate(phonemes) if phoneme in PERSIAN_VOWELS]
     if not places:
         return phonemes
-    if _VERB_PREFIX.match(letters):
+    if VERB_PREFIX.match(letters):
         place = places[0]
     else:
         skipped = int(has_ezafe) + int(bool(_CLITIC.search(letters)))

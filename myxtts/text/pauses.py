@@ -11,9 +11,10 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from myxtts.text.cleanup import ZERO_WIDTH_NON_JOINER
+
 PAUSE_SYMBOLS = (",", ".", "?", "!", ";", ":", "—", "…")
 WORD_BOUNDARY = " "
-ZERO_WIDTH_NON_JOINER = "\u200c"
 
 _STRENGTH = "?!.…;:—,"
 """Marks by strength: of several in a row the strongest is kept. The end of a sentence, and its kind, matter most."""

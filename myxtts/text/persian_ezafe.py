@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.text.persian_letters import PAUSE, Line
+from myxtts.text.persian_letters import PAUSE, VERB_PREFIX, Line
 from myxtts.text.persian_numbers import ZWNJ, is_cardinal
 
 DAY_PARTS = frozenset("صبح شب ظهر عصر بامداد بعدازظهر غروب".split())
@@ -38,7 +38,6 @@ _ALONE = frozenset(
     "هست شود کند باشد بودند شدند کردند دارند هستند کنند شوند باشند".split()
 )
 """Adverbs, conjunctions, demonstratives and verbs."""
-_VERB_PREFIX = re.compile(f"ن?می{ZWNJ}")
 _PAST = (
     "کرد داد داشت شد گرفت یافت زد خورد گفت آمد آورد برد رفت ماند رسید کشید افتاد گذاشت بست ساخت نمود گردید ورزید بخشید"
 )
@@ -176,13 +175,13 @@ RULES = (
     ),
     EzafeRule(
         "adverbs, conjunctions and verbs",
-        lambda place: place.word in _ALONE or bool(_VERB_PREFIX.match(place.word)),
+        lambda place: place.word in _ALONE or bool(VERB_PREFIX.match(place.word)),
         (("همیشه آخر هفته", "hæmiʃe ɑxære hæfte"),),
     ),
     EzafeRule(
         "before a verb or a question",
         lambda place: (
-            bool(_VERB_PREFIX.match(place.after))
+            bool(VERB_PREFIX.match(place.after))
             or place.after in _QUESTIONS
             or place.after in _COPULAS
             or place.classes.get(place.after) == "v"

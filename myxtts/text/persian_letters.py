@@ -26,6 +26,7 @@ KASRA, HAMZA, TANVIN = MARKS.index("\u0650"), MARKS.index("\u0654"), MARKS.index
 AFFRICATES = {"ʧ": "tʃ", "ʤ": "dʒ"}
 """One symbol per phoneme inside the model, two in the inventory."""
 PERSIAN_VOWELS = "æɑeoiu"
+VERB_PREFIX = re.compile(f"ن?می{ZWNJ}")
 WORD_PATTERN = rf"[{LETTERS}{MARKS}{ZWNJ}]+"
 _WORD = re.compile(WORD_PATTERN)
 
