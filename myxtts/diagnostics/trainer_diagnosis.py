@@ -31,6 +31,7 @@ from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.diagnostics.observe.split_steps import Stalls, find_cyclic_stalls
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.compilation import Counts, Retrace
+from myxtts.runtime.progress import ignore_line
 from myxtts.runtime.timers import Stage, StepSummary, summarize
 from myxtts.training.autotune import COLD_STEPS
 from myxtts.training.display import Display
@@ -159,10 +160,9 @@ class RetracingDiagnosis:
 
 
 def diagnose_retracing(
-    config: XTTSConfig, steps: int, announce: Callable[[str], None] | None = None
+    config: XTTSConfig, steps: int, announce: Callable[[str], None] = ignore_line
 ) -> RetracingDiagnosis:
     """Run real steps of a configuration; count traces, compilations and batch signatures."""
-    announce = announce or (lambda line: None)
     announce("Building the network and compiling its steps ...")
     with trial_trainer(config) as trainer:
         plan = trainer.task.corpus.plan
@@ -267,10 +267,9 @@ class BottleneckDiagnosis:
 
 
 def diagnose_bottleneck(
-    config: XTTSConfig, batches: int, announce: Callable[[str], None] | None = None
+    config: XTTSConfig, batches: int, announce: Callable[[str], None] = ignore_line
 ) -> BottleneckDiagnosis:
     """Time the real pipeline, the step, and both together."""
-    announce = announce or (lambda line: None)
     announce("Building the network and compiling its steps ...")
     with trial_trainer(config) as trainer:
         announce(f"Timing the loader alone, {batches} batches ...")

@@ -20,10 +20,11 @@ from myxtts.audio.files import read_audio, resample
 from myxtts.audio.mel import MelSpec, mel_numpy
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.clip_metrics import speaking_rate
-from myxtts.evaluation.judge import ClipRows, Judge, JudgedClip, ReportProgress, clip_ratios, load_judge
+from myxtts.evaluation.judge import ClipRows, Judge, JudgedClip, clip_ratios, load_judge
 from myxtts.evaluation.metrics import Estimate, Ratio, estimate
 from myxtts.evaluation.recognizers import Recognizer
 from myxtts.evaluation.sentence_sets import Sentence
+from myxtts.runtime.progress import ProgressCallback
 
 SENTENCES_AT_ONCE = 16
 """Sentences passed to the voice at once, two of its batches; progress is reported after each such group."""
@@ -150,7 +151,7 @@ class Evaluator:
         self._references: dict[RecordingSettings, Reference] = {}
 
     def evaluate(
-        self, voice: MeasuredVoice, progress: ReportProgress | None = None, *, is_vocoder_judged: bool = True
+        self, voice: MeasuredVoice, progress: ProgressCallback | None = None, *, is_vocoder_judged: bool = True
     ) -> Evaluation:
         """Measure one voice; optionally without passing the recordings through its vocoder."""
         mel = voice.mel
@@ -174,7 +175,7 @@ class Evaluator:
         return self._combine(settings, synthesized, times, vocode if is_vocoder_judged else None, progress)
 
     def evaluate_recordings(
-        self, settings: RecordingSettings, vocode: Vocode, progress: ReportProgress | None = None
+        self, settings: RecordingSettings, vocode: Vocode, progress: ProgressCallback | None = None
     ) -> Evaluation:
         """Measure the recordings and a vocoder alone: the best that a voice can reach."""
         return self._combine(settings, [[] for _ in self._sentences], [], vocode, progress)
@@ -185,7 +186,7 @@ class Evaluator:
         synthesized: Sequence[Sequence[JudgedClip]],
         times: Sequence[Ratio],
         vocode: Vocode | None,
-        progress: ReportProgress | None,
+        progress: ProgressCallback | None,
     ) -> Evaluation:
         reference = self._reference(settings, progress)
         vocoded: Sequence[JudgedClip | None] = [None] * len(self._sentences)
@@ -214,7 +215,7 @@ class Evaluator:
             mel=settings.mel,
         )
 
-    def _reference(self, settings: RecordingSettings, progress: ReportProgress | None) -> Reference:
+    def _reference(self, settings: RecordingSettings, progress: ProgressCallback | None) -> Reference:
         if settings not in self._references:
             recorded = {
                 index: sentence.recording
@@ -234,7 +235,7 @@ class Evaluator:
         return self._references[settings]
 
     def _judge_vocoder(
-        self, mel: MelSpec, reference: Reference, vocode: Vocode, progress: ReportProgress | None
+        self, mel: MelSpec, reference: Reference, vocode: Vocode, progress: ProgressCallback | None
     ) -> tuple[JudgedClip | None, ...]:
         originals = {index: clip.samples for index, clip in enumerate(reference.recordings) if clip is not None}
         vocoded = {}
@@ -252,7 +253,7 @@ class Evaluator:
         originals: Mapping[int, np.ndarray],
         mel: MelSpec,
         characters_per_second: float,
-        progress: ReportProgress | None,
+        progress: ProgressCallback | None,
         are_copies: bool = False,
     ) -> tuple[JudgedClip | None, ...]:
         """Judge clips by the index of their sentence; None where a sentence has none."""
@@ -268,7 +269,7 @@ class Evaluator:
         by_index = dict(zip(clips, judged, strict=True))
         return tuple(by_index.get(index) for index in range(len(self._sentences)))
 
-    def _speak(self, voice: MeasuredVoice, progress: ReportProgress | None) -> list[np.ndarray]:
+    def _speak(self, voice: MeasuredVoice, progress: ProgressCallback | None) -> list[np.ndarray]:
         """Every sentence with every seed, sentence by sentence; those of one speaker and language are spoken together."""
         jobs = [(sentence, seed) for sentence in self._sentences for seed in range(self._seeds)]
         groups: dict[tuple[str, str | None], list[int]] = {}
@@ -288,7 +289,7 @@ class Evaluator:
                 _report(progress, "speaking", done, len(jobs))
         return spoken
 
-    def _time(self, voice: MeasuredVoice, progress: ReportProgress | None) -> list[Ratio]:
+    def _time(self, voice: MeasuredVoice, progress: ProgressCallback | None) -> list[Ratio]:
         """Seconds of work over seconds of speech, for some of the sentences."""
         step = max(1, len(self._sentences) // TIMED_SENTENCES)
         timed = self._sentences[::step][:TIMED_SENTENCES]
@@ -350,12 +351,12 @@ def _samples_of(audio: SpokenAudio, mel: MelSpec) -> np.ndarray:
     return resample(np.asarray(audio.samples, np.float32), audio.sample_rate, mel.sample_rate)
 
 
-def _report(progress: ReportProgress | None, stage: str, done: int, total: int) -> None:
+def _report(progress: ProgressCallback | None, stage: str, done: int, total: int) -> None:
     if progress is not None:
         progress(stage, done, total)
 
 
-def _named(progress: ReportProgress | None, name: str) -> ReportProgress | None:
+def _named(progress: ProgressCallback | None, name: str) -> ProgressCallback | None:
     if progress is None:
         return None
     return lambda stage, done, total: progress(f"{stage} {name}", done, total)

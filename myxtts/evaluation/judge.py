@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -27,9 +27,7 @@ from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, RatioRows, check_pack
 from myxtts.evaluation.recognizers import Recognizer, open_recognizer
 from myxtts.evaluation.sentence_sets import Sentence
 from myxtts.runtime.machine import usable_cores
-
-ReportProgress = Callable[[str, int, int], None]
-"""Called with the stage, how many clips are done, and of how many."""
+from myxtts.runtime.progress import ProgressCallback
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +65,7 @@ class Judge:
         recordings: Sequence[np.ndarray | None],
         mel: MelSpec,
         characters_per_second: float,
-        progress: ReportProgress | None = None,
+        progress: ProgressCallback | None = None,
         are_copies: bool = False,
     ) -> list[JudgedClip]:
         """Measure clips, in the same order as their sentences and recordings.

@@ -24,6 +24,7 @@ from myxtts.errors import ConfigError
 from myxtts.models.flow_matching import decoded_again
 from myxtts.models.layout import ClipRandomness
 from myxtts.models.xtts import XTTS
+from myxtts.runtime.progress import ProgressCallback
 from myxtts.runtime.safe_files import replacing
 from myxtts.training.starting_config import read_origin
 from myxtts.training.starting_state import for_one_speaker, map_weights, read_source
@@ -38,7 +39,7 @@ def mel_deviations(
     cache: Cache,
     config: XTTSConfig,
     voice: str,
-    progress: Callable[[str, int, int], None],
+    progress: ProgressCallback,
     announce: Callable[[str], None],
 ) -> np.ndarray:
     """The decoder's log-mels minus those of the recordings, float16 (rows of the cache's frames, n_mels), mapped from a file.
@@ -55,7 +56,7 @@ def mel_deviations(
             f"{voice} has different mel settings than the vocoder: {origin.mel.sample_rate} Hz, hop {origin.mel.hop_length}. "
             f"Expected: {cache.mel.sample_rate} Hz, hop {cache.mel.hop_length}. Name a voice with these settings."
         )
-    model = _network_for(cache, config, voice)
+    model = _network_for(cache, voice)
     path = cache.folder / f"decoded-{_identity(model, cache, config.training.seed)}.npy"
     if not path.is_file():
         announce(f"Computing the mels of {voice} for {cache.num_clips} clips")
@@ -63,7 +64,7 @@ def mel_deviations(
     return np.load(path, mmap_mode="r")
 
 
-def _network_for(cache: Cache, config: XTTSConfig, voice: str) -> XTTS:
+def _network_for(cache: Cache, voice: str) -> XTTS:
     """The network of a voice with the symbols and languages of the cache."""
     origin = read_origin(voice)
     symbols, weights = read_source(voice)
@@ -95,9 +96,7 @@ def _identity(model: XTTS, cache: Cache, seed: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _write(
-    path: Path, model: XTTS, cache: Cache, config: XTTSConfig, progress: Callable[[str, int, int], None]
-) -> None:
+def _write(path: Path, model: XTTS, cache: Cache, config: XTTSConfig, progress: ProgressCallback) -> None:
     """Decode every training clip; a reader sees no file or the whole one."""
     plan = plan_corpus(cache, config.data, seed=config.training.seed, has_pitch=model.spec.pitch).training
     decode = tf.function(

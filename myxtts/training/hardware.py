@@ -22,6 +22,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import ConfigError
 from myxtts.models.layers import DESCRIPTIONS, allow_xla, convolution_path
 from myxtts.runtime.machine import Bfloat16, bfloat16_support, instruction_set, usable_cores
+from myxtts.runtime.progress import ignore_line
 from myxtts.training.distributed import Cluster, Result, check_agreement, connect, in_turn, read_cluster
 
 XLA_FAILS_FROM_CAPABILITY = (12, 0)
@@ -131,7 +132,7 @@ class Hardware:
 def set_up_hardware(
     config: TrainingConfig,
     strategy: tf.distribute.Strategy | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Callable[[str], None] = ignore_line,
 ) -> Hardware:
     """Configure TensorFlow for this run. `strategy` replaces the choice by `device` and TF_CONFIG."""
     if config.deterministic:
@@ -144,7 +145,7 @@ def set_up_hardware(
     capabilities = [_compute_capability(gpu) for gpu in gpus]
     for gpu, capability in zip(gpus, capabilities, strict=True):
         if capability >= XLA_FAILS_FROM_CAPABILITY:
-            _check_gpu_runs(gpu.name.removeprefix("/physical_device:"), announce or (lambda line: None))
+            _check_gpu_runs(gpu.name.removeprefix("/physical_device:"), announce)
     xla = choose_xla(config.enable_xla_compilation, capabilities, graph_mode)
     allow_xla(xla.compiles_parts)
     cluster = read_cluster() if strategy is None else None

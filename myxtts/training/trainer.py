@@ -15,6 +15,7 @@ from myxtts.batches.plan import AUTOMATIC_BATCH_SIZE
 from myxtts.config.config import XTTSConfig
 from myxtts.runtime.compilation import Retrace
 from myxtts.runtime.locks import RunLock
+from myxtts.runtime.progress import ignore_line
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.training.autotune import tune
 from myxtts.training.display import Display, RunSummary, announcement
@@ -146,7 +147,7 @@ class XTTSTrainer:
         with self.display.progress() as progress:
 
             def opened(batch_size: int | None = None) -> TrainingCorpus:
-                announce = self.display.line if batch_size is None else None
+                announce = self.display.line if batch_size is None else ignore_line
                 return open_training_corpus(
                     config.data,
                     config.training,

@@ -17,7 +17,7 @@ from myxtts.cache.recordings import RecordingTable, open_recordings
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig
 from myxtts.corpus.utterance import Rejection, summarize_rejections
 from myxtts.models.spec import ModelSpec
-from myxtts.runtime.progress import ignore_progress
+from myxtts.runtime.progress import ProgressCallback, ignore_line, ignore_progress
 
 STATISTICS_ROWS = 500_000
 """About as many frames decide the mean and deviation of each band (2 hours at 62 frames/s). Chosen; not measured."""
@@ -85,8 +85,8 @@ def open_training_corpus(
     data: DataConfig,
     training: TrainingConfig,
     replicas: int = 1,
-    progress: Callable[[str, int, int], None] | None = None,
-    announce: Callable[[str], None] | None = None,
+    progress: ProgressCallback = ignore_progress,
+    announce: Callable[[str], None] = ignore_line,
     batch_size: int | None = None,
     with_pitch: bool = False,
 ) -> TrainingCorpus:
@@ -99,7 +99,7 @@ def open_training_corpus(
         batch_size: measured for `data.batch_size: auto`; a number there wins.
         with_pitch: with the pitch of every frame, for `model.pitch`.
     """
-    cache, report, rejections = _open_clips(data, progress, announce or (lambda line: None), with_pitch)
+    cache, report, rejections = _open_clips(data, progress, announce, with_pitch)
     data_folder = cache.folder if report is None else report.data_folder
     planned = plan_corpus(
         cache,
@@ -126,14 +126,14 @@ def open_training_corpus(
 
 def _open_clips(
     data: DataConfig,
-    progress: Callable[[str, int, int], None] | None,
+    progress: ProgressCallback,
     announce: Callable[[str], None],
     with_pitch: bool,
 ) -> tuple[Cache | RecordingTable, PrepareReport | None, tuple[Rejection, ...]]:
     """The prepared clips, or the recordings, and what was rejected; a way of loading slower than the default is announced."""
     if data.preprocessing_mode == "runtime":
         announce(RUNTIME_NOTICE)
-        recordings = open_recordings(data, progress=progress or ignore_progress)
+        recordings = open_recordings(data, progress=progress)
         for line in (*recordings.notices, *recordings.rejection_report()):
             announce(line)
         return recordings, None, recordings.rejections

@@ -19,6 +19,7 @@ from myxtts.errors import CheckpointError, CorpusError
 from myxtts.export.voice_writer import save_voice
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import HEADS_PREFIX, XTTS
+from myxtts.runtime.progress import ignore_line
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.synthesis.vocoder import universal_vocoder
 from myxtts.synthesis.voice_folder import (
@@ -118,7 +119,7 @@ def export_voice(
     attribution: str = "",
     *,
     corpus: TrainingCorpus | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Callable[[str], None] = ignore_line,
     copies_assets: bool = True,
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
@@ -235,7 +236,7 @@ def reference_clips(speakers: np.ndarray, frame_counts: np.ndarray) -> np.ndarra
     return order[rank < REFERENCES_PER_SPEAKER]
 
 
-def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None] | None) -> TrainingCorpus:
+def _corpus_of(checkpoint: Checkpoint, announce: Callable[[str], None]) -> TrainingCorpus:
     """The corpus that a checkpoint was trained on, opened again (and prepared again if its cache is gone)."""
     config = parse_config(checkpoint.config)
     speakers = checkpoint.corpus["speakers"]

@@ -20,6 +20,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import TrainingError
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.compilation import RetraceWatch
+from myxtts.runtime.progress import ignore_line
 from myxtts.runtime.safe_files import write_atomically
 from myxtts.runtime.status import ALIGNMENT_FILE
 from myxtts.synthesis.samples import speak_in_child
@@ -273,7 +274,7 @@ def build_voice_task(
     hardware: Hardware,
     corpus: TrainingCorpus,
     feed: Feed,
-    announce: Callable[[str], None] = lambda line: None,
+    announce: Callable[[str], None] = ignore_line,
 ) -> VoiceTask:
     """The network of a run with new weights, and its steps; nothing is traced yet. `announce` prints retraces."""
     training = config.training
