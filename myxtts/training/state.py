@@ -17,10 +17,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batches.plan import Position
+from myxtts.batches.order import Position
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
+from myxtts.runtime.progress import ignore_line
 from myxtts.training.checkpoint import Checkpoint
 
 
@@ -144,8 +145,8 @@ class TrainState:
 
     def fixed_weights(self) -> dict[str, tf.Variable]:
         """Weights of the network that are not trained (the statistics of its mels), by name."""
-        trained = set(self.names)
-        return {name: variable.value for name, variable in self.model.weights_by_name().items() if name not in trained}
+        prefix = f"{self.model.name}/"
+        return {variable.path.removeprefix(prefix): variable.value for variable in self.model.non_trainable_variables}
 
     def scalars(self) -> dict[str, tf.Variable]:
         """The single numbers of the state by name."""
@@ -238,7 +239,7 @@ def to_checkpoint(
     )
 
 
-def restore_checkpoint(state: TrainState, saved: Checkpoint, announce: Callable[[str], None]) -> None:
+def restore_checkpoint(state: TrainState, saved: Checkpoint, announce: Callable[[str], None] = ignore_line) -> None:
     """Bring `state` to where the checkpoint was taken."""
     if saved.weight_names != state.names:
         raise CheckpointError(

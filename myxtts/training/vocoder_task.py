@@ -16,7 +16,6 @@ from myxtts.batches.crops import CropBatch, CropFeed, CropTable
 from myxtts.cache.clip_table import Cache
 from myxtts.config.config import XTTSConfig
 from myxtts.config.load import config_to_dict, parse_config
-from myxtts.errors import CheckpointError
 from myxtts.export.vocoder_graph import vocoder_model
 from myxtts.models.spec import VocoderSpec
 from myxtts.models.vocoder_losses import Losses
@@ -31,7 +30,7 @@ from myxtts.training.checkpoint import (
 )
 from myxtts.training.hardware import Hardware
 from myxtts.training.run_log import Logbook
-from myxtts.training.state import RunHistory
+from myxtts.training.state import RunHistory, restore_checkpoint
 from myxtts.training.task import SavedCheckpoint, StepFacts
 from myxtts.training.vocoder_steps import VocoderSteps
 
@@ -176,15 +175,7 @@ class VocoderTask:
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where a checkpoint was taken."""
-        state = self.steps.state
-        if saved.weight_names != state.names:
-            raise CheckpointError(
-                "The checkpoint belongs to a different network. Use another --checkpoint-dir, or --reset-training."
-            )
-        state.assign_weights(saved.arrays["weights"])
-        state.restore_vectors(saved.arrays)
-        for name, variable in state.scalars().items():
-            variable.assign(np.asarray(saved.scalars[name], variable.dtype.as_numpy_dtype))
+        restore_checkpoint(self.steps.state, saved)
         for name, own in self.steps.discriminators.items():
             if f"{name}/weights" not in saved.arrays:  # the run had no adversarial phase so far
                 continue
