@@ -39,27 +39,31 @@ class Tables:
     """int32 (tokens,)"""
     pitches: tf.Tensor
     """float32 (rows,): Hz of each row of the frames, 0 where it is unvoiced; (1,) where it is not loaded."""
-    is_in_memory: bool
-    """False: mapped from the files; the system keeps pages in memory while they are in use and there is room."""
 
 
 def empty_tables(n_mels: int) -> Tables:
     """Tables of the padding row alone: a dataset over them has the same graph, without the corpus in it."""
-    return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), tf.zeros((1,)), is_in_memory=True)
+    return Tables(tf.zeros((1, n_mels)), tf.zeros((1,), tf.int32), tf.zeros((1,)))
+
+
+def fits_in_memory(table: PreparedTable, cache_memory_mb: int) -> bool:
+    """Whether frames and tokens take no more than the given size."""
+    return 4 * (table.num_rows * table.mel.n_mels + table.num_tokens) <= cache_memory_mb * BYTES_PER_MB
 
 
 def open_tables(table: PreparedTable, cache_memory_mb: int, has_pitch: bool = False) -> Tables:
-    """The tables of a cache: read into memory up to the given size, mapped beyond it; the pitch is always in memory."""
-    total_bytes = 4 * (table.num_rows * table.mel.n_mels + table.num_tokens)
-    is_in_memory = total_bytes <= cache_memory_mb * BYTES_PER_MB
+    """The tables of a cache: read into memory up to the given size, mapped beyond it; the pitch is always in memory.
+
+    Of a mapped table, the system keeps pages in memory while they are in use and there is room.
+    """
     with tf.device("/CPU:0"):
         frames = mapped_table(table.frames_path, np.float32, (table.num_rows, table.mel.n_mels))
         tokens = mapped_table(table.tokens_path, np.int32, (table.num_tokens,))
-        if is_in_memory:
+        if fits_in_memory(table, cache_memory_mb):
             # A copy: the system may drop a mapped page, and read it from the disk again in the middle of a step.
             frames, tokens = tf.raw_ops.DeepCopy(x=frames), tf.raw_ops.DeepCopy(x=tokens)
         pitches = tf.constant(table.pitches_of_frames()) if has_pitch else tf.zeros((1,))
-    return Tables(frames, tokens, pitches, is_in_memory)
+    return Tables(frames, tokens, pitches)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from myxtts.batch import NO_CLIP, Batch
 from myxtts.batches.feed import open_reader
-from myxtts.batches.loader import LoaderOptions, open_tables, prefetched
+from myxtts.batches.loader import LoaderOptions, fits_in_memory, open_tables, prefetched
 from myxtts.batches.plan import PLAN_KINDS, build_plan
 from myxtts.config.config import DataConfig
 from myxtts.errors import CacheError
@@ -117,8 +117,8 @@ def test_mapped_and_in_memory_tables_give_the_same_batches(tmp_path):
     table = make_table(tmp_path, clips=2000, longest=200)
     plan = plan_of(table, "packed", max_mel_frames=400)
     in_memory, mapped = (open_reader(table, plan, DataConfig(cache_memory_mb=size), plan.clips) for size in (4096, 1))
-    assert in_memory.tables.is_in_memory
-    assert not mapped.tables.is_in_memory
+    assert fits_in_memory(table, 4096)
+    assert not fits_in_memory(table, 1)
     segment = next(plan.segments((0, 0), 20))
     pairs = zip(in_memory.host_dataset(segment, 0), mapped.host_dataset(segment, 0), strict=True)
     for one, other in pairs:
@@ -205,7 +205,7 @@ def test_a_torn_record_of_an_interrupted_prepare_is_not_read(tmp_path, cache_mem
         with open(path, "ab") as file:
             file.write(b"abc")
     tables = open_tables(table, cache_memory_mb)
-    assert tables.is_in_memory == bool(cache_memory_mb)
+    assert fits_in_memory(table, cache_memory_mb) == bool(cache_memory_mb)
     assert np.array_equal(tables.frames, table.frames)
     assert np.array_equal(tables.tokens, table.tokens)
 
