@@ -27,7 +27,8 @@ from benchmarks.harness import Ratio, interleaved, paced, print_rates, print_tab
 from benchmarks.librosa_mel import librosa_mel
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
-from myxtts.batches.plan import Plan, build_plan, fitting_clips
+from myxtts.batches.order import Plan
+from myxtts.batches.plan import build_plan, fitting_clips
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.format import CacheSettings, clip_key
 from myxtts.cache.journal import open_records

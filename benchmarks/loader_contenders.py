@@ -15,7 +15,7 @@ import tensorflow as tf
 from benchmarks.librosa_mel import librosa_mel
 from myxtts.batch import NO_CLIP
 from myxtts.batches.feed import Feed
-from myxtts.batches.plan import Plan
+from myxtts.batches.order import Plan
 from myxtts.cache.clip_table import Cache
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 

@@ -19,34 +19,12 @@ from typing import Any
 import numpy as np
 
 from myxtts.batch import BatchShape
-from myxtts.batches.order import Plan, Position, shuffled
+from myxtts.batches.order import Plan, shuffled
 from myxtts.batches.packing import RowSize, bucket_shapes, multiple_of, packed_row_size, packed_shape
 from myxtts.cache.clip_table import ClipTable
 from myxtts.config.config import DataConfig, TrainingConfig, corpus_name
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError, PlanError
-
-__all__ = [
-    "AUTOMATIC_BATCH_SIZE",
-    "LONG_CLIP",
-    "LONG_TEXT",
-    "PLAN_KINDS",
-    "CorpusPlan",
-    "Plan",
-    "Position",
-    "automatic_limit",
-    "automatic_max_mel_frames",
-    "build_plan",
-    "copies_per_epoch",
-    "describe_sound",
-    "fitting_clips",
-    "plan_corpus",
-    "plan_kind",
-    "plan_sizes",
-    "resolved_max_mel_frames",
-    "usable_clips",
-    "with_clips",
-]
 
 MOST_COPIES = 4.0
 """Mean copies of a clip in an epoch: six seconds of a speaker would be used 36 times in the base voice. Chosen; not measured."""

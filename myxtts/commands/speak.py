@@ -22,8 +22,9 @@ from myxtts.errors import AudioError, TextError, VoiceError
 from myxtts.runtime.console import exit_on_signals, printable
 
 if TYPE_CHECKING:
+    from myxtts.synthesis.options import SpeechOptions
     from myxtts.synthesis.speaker import Speaker
-    from myxtts.synthesis.voice import SpeechOptions, Voice
+    from myxtts.synthesis.voice import Voice
     from myxtts.synthesis.voice_folder import VoiceDescription
 
 STANDARD_STREAM = "-"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from myxtts.batch import Batch
-from myxtts.batches.plan import Plan, build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
+from myxtts.batches.order import Plan
+from myxtts.batches.plan import build_plan, plan_kind, plan_sizes, resolved_max_mel_frames, usable_clips
 from myxtts.batches.statistics import Subset, get_statistics, subset_clips
 from myxtts.cache.clip_table import Cache
 from myxtts.cache.prepare import prepare_cache

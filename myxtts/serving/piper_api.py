@@ -15,7 +15,7 @@ from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import wav_header
 from myxtts.serving.speech_api import SYNTHETIC_HEADERS
 from myxtts.serving.turns import SpeechEngine, Spoken
-from myxtts.serving.voices import guess_language
+from myxtts.synthesis.bundled import guess_language
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.synthesis.speaker import Speaker
 from myxtts.synthesis.voice import Voice

@@ -17,7 +17,7 @@ from myxtts.errors import AudioError, VoiceError, install_line
 from myxtts.serving.api_errors import ApiError
 from myxtts.serving.encoders import FORMATS, Encoder, is_available
 from myxtts.serving.turns import Speech, SpeechEngine, Spoken
-from myxtts.serving.voices import guess_language
+from myxtts.synthesis.bundled import guess_language
 from myxtts.synthesis.options import SpeechOptions, check_expressiveness, check_language
 from myxtts.synthesis.timings import Timeline
 

@@ -32,7 +32,6 @@ MOST_SPEAKERS = 1000
 UNFINISHED_SECONDS = 60.0
 """Age at which an unfinished file counts as abandoned: writing one takes milliseconds."""
 _SPEAKER_NAME = re.compile(r"[^\W_](?:[\w .-]{0,62}[^\W_])?")
-__all__ = ["OPENAI_VOICES", "Chosen", "VoiceEntry", "VoicePool", "guess_language", "open_voices"]
 
 
 class VoiceEntry(NamedTuple):

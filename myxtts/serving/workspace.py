@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from myxtts.corpus.prompts import Prompt
 from myxtts.errors import CorpusError, EvaluationError, TrainingError
 from myxtts.serving import recorder
-from myxtts.serving.recorder import Prompt, RecordedCorpus
+from myxtts.serving.recorder import RecordedCorpus
 from myxtts.serving.runs import find_runs
 
 BUNDLED_CORPUS = "bundled"

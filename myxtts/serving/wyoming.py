@@ -12,7 +12,7 @@ from myxtts.audio.files import samples_to_pcm
 from myxtts.errors import MyXTTSError, TextError
 from myxtts.serving.api_errors import LOG
 from myxtts.serving.turns import SpeechEngine
-from myxtts.serving.voices import Chosen, guess_language
+from myxtts.serving.voices import Chosen
 from myxtts.serving.wyoming_protocol import (
     LONGEST_LINE,
     Event,
@@ -22,6 +22,7 @@ from myxtts.serving.wyoming_protocol import (
     service_info,
     write_event,
 )
+from myxtts.synthesis.bundled import guess_language
 from myxtts.synthesis.options import SpeechOptions
 from myxtts.text.languages import match_language
 from myxtts.text.sentences import split_sentences

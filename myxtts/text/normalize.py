@@ -27,7 +27,8 @@ from myxtts.text import (
     persian_words,
 )
 from myxtts.text.cleanup import base_language, clean_text
-from myxtts.text.persian_letters import ZWNJ, unify_letters
+from myxtts.text.persian_letters import unify_letters
+from myxtts.text.persian_numbers import ZWNJ
 from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules, substitute
 from myxtts.text.tracing import Trace
 

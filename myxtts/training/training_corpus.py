@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.batches.on_the_fly import NOTICE as PYTHON_NOTICE
-from myxtts.batches.plan import Plan, plan_corpus
+from myxtts.batches.order import Plan
+from myxtts.batches.plan import plan_corpus
 from myxtts.cache.clip_table import Cache, ClipTable
 from myxtts.cache.prepare import PrepareReport, prepare_cache
 from myxtts.cache.recordings import RecordingTable, open_recordings

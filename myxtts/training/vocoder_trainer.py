@@ -21,13 +21,13 @@ from myxtts.runtime.locks import RunLock
 from myxtts.runtime.timers import StageTimers, StepClock
 from myxtts.synthesis.onnx_file import read_model, weights_of
 from myxtts.synthesis.vocoder import find_vocoder, open_vocoder_file, vocoder_spec
-from myxtts.training.checkpoint import Checkpoint, load_checkpoint, load_newest, newest_checkpoint
+from myxtts.training.checkpoint import Checkpoint, finish_interrupted, load_checkpoint, load_newest, newest_checkpoint
 from myxtts.training.decoded_mels import mel_deviations
 from myxtts.training.display import Display
 from myxtts.training.hardware import set_up_hardware
 from myxtts.training.loop import Loop, LoopSettings
 from myxtts.training.run_recorder import Recorded, open_recorder
-from myxtts.training.starting_state import compare_configs, finish_interrupted, move_earlier_run
+from myxtts.training.starting_state import compare_configs, move_earlier_run
 from myxtts.training.vocoder_steps import METRICS, build_vocoder_steps
 from myxtts.training.vocoder_task import VOCODER_NAME, VocoderTask, copy_clip, on_device
 

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from myxtts.batches.plan import fitting_clips
 from myxtts.corpus.corpus import bundled_corpus
-from myxtts.runtime.compilation import XLA_COMPILATIONS
-from myxtts.runtime.tensorflow_counters import find_counter, why_unavailable
+from myxtts.runtime.tensorflow_counters import XLA_COMPILATIONS, find_counter, why_unavailable
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 needs_counters = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from myxtts.errors import EvaluationError
 from myxtts.evaluation.metrics import METRIC_NAMES, Ratio, check_packages, estimate
-from myxtts.evaluation.score_report import LABELS
 from myxtts.runtime.startup import removed_modules
+from myxtts.synthesis.score_card import LABELS
 
 
 def test_every_missing_package_is_named_once_with_the_line_that_installs_it(monkeypatch):

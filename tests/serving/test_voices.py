@@ -5,7 +5,8 @@ import os
 import pytest
 
 from myxtts.errors import VoiceError
-from myxtts.serving.voices import OPENAI_VOICES, VoicePool, guess_language
+from myxtts.serving.voices import OPENAI_VOICES, VoicePool
+from myxtts.synthesis.bundled import guess_language
 from myxtts.synthesis.speaker import Speaker
 
 
