@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from myxtts.errors import MyXTTSError, TextError, VoiceError
 from myxtts.runtime.console import add_action, printable
+from myxtts.runtime.progress import open_progress
 from myxtts.runtime.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -236,20 +237,22 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
 
-    return export_voice(
-        checkpoint,
-        arguments.out,
-        arguments.license,
-        arguments.attribution,
-        copies_assets=not arguments.shared_assets,
-        vocoder=arguments.vocoder,
-        given_speakers=_given_speakers(arguments.default_speaker),
-        steps=arguments.steps,
-        guidance=arguments.guidance,
-        decoder_emphasis=arguments.decoder_emphasis,
-        clone_emphasis=arguments.clone_emphasis,
-        clone_decoder_emphasis=arguments.clone_decoder_emphasis,
-    )
+    with open_progress() as progress:
+        return export_voice(
+            checkpoint,
+            arguments.out,
+            arguments.license,
+            arguments.attribution,
+            copies_assets=not arguments.shared_assets,
+            vocoder=arguments.vocoder,
+            given_speakers=_given_speakers(arguments.default_speaker),
+            steps=arguments.steps,
+            guidance=arguments.guidance,
+            decoder_emphasis=arguments.decoder_emphasis,
+            clone_emphasis=arguments.clone_emphasis,
+            clone_decoder_emphasis=arguments.clone_decoder_emphasis,
+            announce=progress.announce,
+        )
 
 
 def _check_guidance(guidance: float | None) -> None:
