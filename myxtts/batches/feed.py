@@ -59,7 +59,6 @@ def open_feed(
     config: DataConfig,
     position: Position = (0, 0),
     strategy: tf.distribute.Strategy | None = None,
-    device: str | None = None,
 ) -> Feed:
     """Open the stream of a plan's batches. Close it after use: `with open_feed(...) as feed`.
 
@@ -68,10 +67,9 @@ def open_feed(
         plan: shapes and order.
         config: threads, prefetching and memory.
         position: where to begin, as reported by an earlier feed of the same plan.
-        strategy: splits every batch among its replicas.
-        device: where batches are used without a strategy; None: the first GPU, or the host.
+        strategy: splits every batch among its replicas; None: they are used on the first GPU, or on the host.
     """
-    replicas = _replicas(plan, strategy, device)
+    replicas = _replicas(plan, strategy)
     feed = Feed(open_reader(table, plan, config, plan.clips), replicas, position, strategy)
     feed.start()
     return feed
@@ -163,14 +161,13 @@ def validation_batches(
     plan: Plan,
     config: DataConfig,
     strategy: tf.distribute.Strategy | None = None,
-    device: str | None = None,
     tables: Tables | None = None,
 ) -> Iterator[Batch]:
     """Every clip of the plan exactly once; the last batch of a shape is filled up with empty rows.
 
     References may come from any clip of the table. `tables`: those of a feed over the same table, so that they are opened once.
     """
-    replicas = _replicas(plan, strategy, device)
+    replicas = _replicas(plan, strategy)
     reader = open_reader(table, plan, config, np.arange(len(table.frame_counts)), tables)
     segment = plan.single_epoch()
     for index in range(len(plan.shapes)):
@@ -272,9 +269,9 @@ class _OpenSegment:
     """For each shape, for each local replica."""
 
 
-def _replicas(plan: Plan, strategy: tf.distribute.Strategy | None, device: str | None) -> list[Replica]:
+def _replicas(plan: Plan, strategy: tf.distribute.Strategy | None) -> list[Replica]:
     """The replicas of this process. Raises `PlanError` if the plan's rows cannot be split evenly among all replicas."""
-    replicas = [Replica(device=device)] if strategy is None else _local_replicas(strategy)
+    replicas = [WHOLE_BATCH] if strategy is None else _local_replicas(strategy)
     count = replicas[0].count
     for shape in plan.shapes:
         if shape.rows % count:

@@ -72,23 +72,18 @@ class RecordingTable(ClipTable):
         return mel_numpy(load_clip(self.paths[clip], self.config, self.mel.sample_rate), self.mel)
 
 
-def open_recordings(
-    config: DataConfig,
-    folder: str | Path | None = None,
-    progress: ProgressCallback = ignore_progress,
-    workers: int | None = None,
-) -> RecordingTable:
-    """The table of the corpus in `folder` (default: `config.train_data`, then the bundled prompts).
+def open_recordings(config: DataConfig, progress: ProgressCallback = ignore_progress) -> RecordingTable:
+    """The table of the corpus in `config.train_data`, or of the bundled prompts.
 
     Raises `CorpusError` if a recording cannot be decoded by TensorFlow or no clip can be used.
     """
-    source = read_corpus(config, folder)
+    source = read_corpus(config)
     rates = np.array([_rate(one.path) for one in source.utterances])
     sample_rate = most_frequent_rate(rates) if config.sample_rate == "auto" else config.sample_rate
     _refuse_undecodable([one for one in source.utterances if not _is_decodable(one.path, sample_rate)], sample_rate)
     mel = MelSpec.from_config(config, sample_rate)
     front_end = build_front_end(config.text_symbols, config.lexicon, config.language)
-    with open_workers(config, front_end, workers) as pool:
+    with open_workers(config, front_end) as pool:
         texts = phonemize_texts(source.utterances, range(len(source.utterances)), pool, progress)
         failures = dict(texts.failures)
         frames = _frame_counts(source, sample_rate, failures, pool, progress)

@@ -95,8 +95,7 @@ class VerifyReport:
 def find_cache(
     config: DataConfig,
     data_folder: str | Path | None = None,
-    progress: ProgressCallback | None = None,
-    workers: int | None = None,
+    progress: ProgressCallback = ignore_progress,
     announce: Callable[[str], None] = ignore_line,
 ) -> CacheLocation:
     """Where the cache of a corpus is or will be; only recordings that were never probed are opened."""
@@ -105,8 +104,8 @@ def find_cache(
     corpus = read_corpus(config, data_folder)
     shared = locate_shared_cache(config, corpus, front_end)
     try:
-        with open_workers(config, front_end, workers) as pool:
-            location = locate_cache(config, corpus, front_end, pool, progress or ignore_progress, announce)
+        with open_workers(config, front_end) as pool:
+            location = locate_cache(config, corpus, front_end, pool, progress, announce)
     except CacheError:  # this user has no folder for caches
         if shared is None:
             raise
@@ -168,13 +167,11 @@ def verify_joint_cache(
     config: DataConfig,
     fix: bool = False,
     *,
-    progress: ProgressCallback | None = None,
-    workers: int | None = None,
+    progress: ProgressCallback = ignore_progress,
     announce: Callable[[str], None] = ignore_line,
 ) -> list[VerifyReport]:
     """Check the caches of all corpora of a configuration and their joint cache; repair them with `fix`."""
-    progress = progress or ignore_progress
-    location = locate_joint_cache(config, progress, announce, workers)
+    location = locate_joint_cache(config, progress, announce)
     settings = {part.folder: part.settings.to_dict() for part in location.parts.values()}
     reports = []
     for folder in (*settings, location.folder):
@@ -192,7 +189,7 @@ def verify_joint_cache(
         reports.append(VerifyReport(folder, tuple(problems), checked, damaged_ids, unfinished_clips=unfinished))
     if not fix or all(report.is_clean for report in reports):
         return reports
-    prepared = prepare_cache(config, progress=progress, announce=announce, workers=workers)
+    prepared = prepare_cache(config, progress=progress, announce=announce)
     return [
         report if report.is_clean else replace(report, is_repaired=True, prepared=prepared.report) for report in reports
     ]

@@ -133,7 +133,7 @@ class LJSpeechDataset:
 
     def verify_and_fix_cache(self, fix: bool = True) -> VerifyReport:
         """Check the prepared cache record by record, and repair what is damaged."""
-        location = find_cache(self.config, None, self._progress)
+        location = find_cache(self.config, progress=self._progress or ignore_progress)
         report = verify_and_fix_cache(
             location.folder,
             fix,

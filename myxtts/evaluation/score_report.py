@@ -205,12 +205,15 @@ def _clip_json(clip: JudgedClip | None, sample_rate: int) -> dict[str, Any] | No
     }
 
 
-def write_page(evaluation: Evaluation, path: str | Path, title: str = "Evaluation of a voice") -> None:
+TITLE = "Evaluation of a voice"
+
+
+def write_page(evaluation: Evaluation, path: str | Path) -> None:
     """Write the page as one file."""
-    write_report(path, render_page(evaluation, title))
+    write_report(path, render_page(evaluation))
 
 
-def render_page(evaluation: Evaluation, title: str) -> str:
+def render_page(evaluation: Evaluation) -> str:
     """The whole page; of several seeds it plays the first."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in ("", *SOURCE_TITLES))
     rows = "".join(
@@ -218,9 +221,9 @@ def render_page(evaluation: Evaluation, title: str) -> str:
     )
     sections = "\n".join(_render_sentence(evaluation, index) for index in range(len(evaluation.sentences)))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{html.escape(title)}</h1>\n<table><tr>{head}</tr>{rows}</table>\n"
+        f"<h1>{TITLE}</h1>\n<table><tr>{head}</tr>{rows}</table>\n"
         f"<p>{html.escape(describe_evaluation(evaluation))}</p>\n{sections}\n</body></html>\n"
     )
 

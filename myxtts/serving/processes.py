@@ -57,11 +57,11 @@ def read_launch(folder: Path) -> Launch | None:
         return None
 
 
-def launch(folder: Path, planned: Launch, output_name: str = OUTPUT_NAME) -> Launch:
+def launch(folder: Path, planned: Launch) -> Launch:
     """Start `myxtts` with its output in the folder; the plan is on the disk before the process exists."""
     _write_launch(folder, planned)
     try:
-        with open(folder / output_name, "ab") as output:
+        with open(folder / OUTPUT_NAME, "ab") as output:
             process = subprocess.Popen(
                 module_command("myxtts.cli", *planned.arguments),
                 stdin=subprocess.DEVNULL,

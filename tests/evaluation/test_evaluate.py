@@ -139,7 +139,7 @@ def test_the_table_has_a_row_per_metric_with_three_values(sentences):
 
 def test_the_page_contains_every_clip_and_needs_no_network(sentences):
     awkward = dataclasses.replace(sentences[1], id="<b>&")
-    page = render_page(evaluate([sentences[0], awkward]), "Two sentences")
+    page = render_page(evaluate([sentences[0], awkward]))
     assert page.count("data:audio/mpeg;base64,") == page.count("data:image/png;base64,") == 6
     assert "http" not in page
     assert "<b>" not in page
@@ -187,7 +187,7 @@ def test_recordings_are_leveled_and_trimmed_as_the_voice_was_trained(sentences, 
 def test_a_notice_is_shown_under_the_table_and_on_the_page(sentences):
     evaluation = dataclasses.replace(evaluate(sentences), notice="Trained on <2> of them.")
     assert describe_evaluation(evaluation).endswith(" Trained on <2> of them.")
-    assert "Trained on &lt;2&gt; of them." in render_page(evaluation, "Four sentences")
+    assert "Trained on &lt;2&gt; of them." in render_page(evaluation)
 
 
 def test_the_report_names_the_recognizer_and_its_error_on_the_recordings(sentences):
