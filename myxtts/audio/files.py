@@ -73,7 +73,9 @@ def read_audio(
         try:
             samples = _read_samples(sound, expected)
         except soundfile.LibsndfileError as error:
-            raise AudioError(f"{path} cannot be decoded to its end: {error.error_string}", "cut off") from None
+            raise AudioError(
+                f"{path} cannot be decoded to its end: {error.error_string} Copy it again.", "cut off"
+            ) from None
     if len(samples) < expected and (file_format != "MP3" or _mp3_states_length(path)):
         raise AudioError(f"{path} is cut off: {len(samples)} of {expected} samples could be read.", "cut off")
     if samples.ndim == 2:
@@ -139,7 +141,10 @@ def _open_audio(path: str | Path) -> Iterator[soundfile.SoundFile]:
                 raise AudioError(f"{path} is an audio file without samples.", "empty file")
             yield sound
     except soundfile.LibsndfileError as error:
-        raise AudioError(f"{path} is not an audio file that can be read: {error.error_string}", "not audio") from None
+        raise AudioError(
+            f"{path} cannot be read as audio ({error.error_string.rstrip('.')}). Expected: WAV, FLAC, Ogg, Opus or MP3.",
+            "not audio",
+        ) from None
 
 
 def _check_whole(path: str | Path) -> None:

@@ -65,10 +65,11 @@ def decoded_dataset(
     """
     if shape.has_pitch:
         raise PlanError(
-            "The pitch of clips that are decoded while training is not known. Leave out data.preprocessing_mode."
+            "model.pitch needs prepared clips. Received: data.preprocessing_mode: runtime, which decodes them during training. "
+            "Use preprocessing_mode: precompute."
         )
     if shape.slots != 1:
-        raise PlanError("Clips that are decoded while training cannot be packed. Use data.plan: fixed or dynamic.")
+        raise PlanError("Clips that are decoded during training cannot be packed. Use data.plan: fixed or dynamic.")
     clips, epochs = runs.clips.reshape(-1), epochs.reshape(-1)
     is_clip = clips != NO_CLIP
     known = np.where(is_clip, clips, 0).astype(np.int32)

@@ -52,7 +52,7 @@ def get_statistics(cache: Cache, config: DataConfig, subset: Subset = "all") -> 
     clips = subset_clips(cache, subset)
     if not len(clips):
         raise CorpusError(
-            f"The subset {subset!r} of {cache.folder} holds no clip. Expected one of: train, validation, all."
+            f"The subset {subset!r} of {cache.folder} has no clips. Choose another one with --subset: train, validation or all."
         )
     frames, tokens = cache.frame_counts[clips], cache.token_counts[clips]
     max_mel_frames = resolved_max_mel_frames(cache, config.max_mel_frames, config.max_text_length, plan_kind(config))

@@ -304,7 +304,7 @@ class Cache(PreparedTable):
         if not starts.all():
             raise CacheError(
                 f"{int((starts == 0).sum())} of {len(starts)} clips in {self.folder} were prepared without their pitch, which "
-                "model.pitch needs. Train with the prepared corpus's own command, which prepares it."
+                "model.pitch needs. Run `myxtts train` with model.pitch: true: it prepares the pitch."
             )
         result = np.zeros(self.num_rows, np.float32)
         for frame_start, start, count in zip(self.frame_starts.tolist(), starts.tolist(), counts.tolist(), strict=True):

@@ -231,7 +231,7 @@ def _read_text(arguments: argparse.Namespace) -> str:
             with open(arguments.text_file, "rb") as file:
                 content = file.read(MOST_TEXT_BYTES + 1)
         except OSError as error:
-            raise TextError(f"{arguments.text_file} cannot be read: {error.strerror}.") from None
+            raise TextError(f"{arguments.text_file} cannot be read: {error.strerror}. Name another file.") from None
         source = arguments.text_file
     elif arguments.text in (None, STANDARD_STREAM):
         if sys.stdin.isatty():

@@ -179,7 +179,7 @@ def _read_words(path: str | None) -> list[str]:
     try:
         words = read_regular_file(path, MOST_WORD_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
-        raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
+        raise VoiceError(f"{path} cannot be read: {error.strerror}. Name another file.") from None
     except UnicodeDecodeError as error:
         raise VoiceError(f"{path} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
     if not any(map(str.strip, words)):

@@ -117,7 +117,9 @@ def _members(debs: Iterable[Path] | None, sounds_root: Path | None) -> Iterator[
                         try:
                             content = path.read_bytes()
                         except OSError as error:
-                            raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
+                            raise CorpusError(
+                                f"{path} cannot be read: {error.strerror}. Install the package again."
+                            ) from None
                         yield f"share/{path.relative_to(share).as_posix()}", content
             return
 
@@ -168,7 +170,8 @@ def _decompress(path: Path, name: str, content: bytes) -> bytes:
         raise CorpusError(f"{path} is compressed with zstd. Install the program zstd (or dpkg-deb) to read it.")
     result = subprocess.run(command, input=standard_input, capture_output=True, check=False)
     if result.returncode != 0:
-        raise CorpusError(f"{path} cannot be decompressed: {result.stderr.decode('utf-8', 'replace').strip()}")
+        cause = result.stderr.decode("utf-8", "replace").strip().rstrip(".")
+        raise CorpusError(f"{path} cannot be decompressed: {cause}. Download it again.")
     return result.stdout
 
 

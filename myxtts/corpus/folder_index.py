@@ -84,7 +84,9 @@ class FolderIndex:
                 return [entry for entry in entries if entry.name[0] != "."]
         except OSError as error:
             if not prefix:
-                raise CorpusError(f"The folder {self.root} cannot be read: {error.strerror}.") from None
+                raise CorpusError(
+                    f"The folder {self.root} cannot be read: {error.strerror}. Check its permissions."
+                ) from None
             self.unreadable.append(prefix)
             return []
 

@@ -109,7 +109,7 @@ def read_metadata(index: FolderIndex, name: str, language: str, delimiter: str |
     try:
         content = read_regular_file(index.root / name, LARGEST_METADATA_BYTES)
     except OSError as error:
-        raise CorpusError(f"{index.root / name} cannot be read: {error.strerror}.") from None
+        raise CorpusError(f"{index.root / name} cannot be read: {error.strerror}. Expected: a text file.") from None
     found = Metadata()
     lines = _decode_lines(content, name, language, found)
     filled = [line for _, line in lines[:_SAMPLED_LINES] if line and not line.isspace()]

@@ -72,4 +72,4 @@ def write_rejected_csv(path: str | Path, rejections: Iterable[Rejection]) -> Non
     try:
         write_atomically(path, text.getvalue().encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise CorpusError(f"{path} cannot be written: {cause_of(error)}.") from None
+        raise CorpusError(f"{path} cannot be written: {cause_of(error)}. Name another folder.") from None

@@ -181,7 +181,9 @@ def advise(
     usable = [one for one in utterances if one.id in seconds]
     if not usable:
         counted = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
-        raise CorpusError(f"{folder} has no recording that can be read: {counted}.")
+        raise CorpusError(
+            f"{folder} has no recording that can be used: {counted}. Expected: WAV, FLAC, Ogg, Opus or MP3 files."
+        )
     by_language: dict[str, list[Utterance]] = {}
     for one in usable:
         by_language.setdefault(one.language, []).append(one)

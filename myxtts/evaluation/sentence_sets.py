@@ -46,7 +46,9 @@ def read_sentences(path: str | Path, language: str = DEFAULT_LANGUAGE) -> tuple[
     try:
         lines = read_regular_file(path, LARGEST_LIST_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
-        raise EvaluationError(f"The list of sentences {path} cannot be read: {error.strerror}.") from None
+        raise EvaluationError(
+            f"The list of sentences {path} cannot be read: {error.strerror}. Name another file."
+        ) from None
     except UnicodeDecodeError as error:
         raise EvaluationError(
             f"The list of sentences {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."

@@ -60,7 +60,10 @@ def vocoder_model(spec: VocoderSpec, weights: Mapping[str, np.ndarray]) -> onnx.
     _samples(graph, spec, real, imaginary, gains)
     written = {tensor.name for tensor in graph.model("vocoder", {}, {}, {}).graph.initializer}
     if left_over := sorted(set(weights) - written):
-        raise VoiceError(f"{len(left_over)} weights do not belong to a vocoder, such as {left_over[0]!r:.80}.")
+        raise VoiceError(
+            f"{len(left_over)} weights do not belong to a vocoder, such as {left_over[0]!r:.80}. "
+            "Use a checkpoint of this version of MyXTTS."
+        )
     return graph.model(
         "vocoder",
         {"mel": (TensorProto.FLOAT, ("frames", mel.n_mels)), "noise": (TensorProto.FLOAT, ("frames", spec.bins))},

@@ -102,7 +102,7 @@ def copy_voice(
     try:
         files = {name: read_regular_file(source / name, LARGEST_FILE) for name in names}
     except OSError as error:
-        raise VoiceError(f"{error.filename} cannot be read: {error.strerror}.") from None
+        raise VoiceError(f"{error.filename} cannot be read: {error.strerror}. Copy the whole voice folder.") from None
     return _write(folder, description, files, source if copies_assets else None, vocoder)
 
 
@@ -177,7 +177,7 @@ def _write(
             for name, content in files.items():
                 (temporary / name).write_bytes(content)
     except OSError as error:
-        raise VoiceError(f"The voice {folder} could not be written: {cause_of(error)}.") from error
+        raise VoiceError(f"The voice {folder} could not be written: {cause_of(error)}. Name another folder.") from error
     return folder
 
 
@@ -195,7 +195,10 @@ def _model_files(
         models[SPEAKER_MODEL_NAME] = speaker_model(spec, weights, speaker_vectors)
     written = {tensor.name for model in models.values() for tensor in model.graph.initializer}
     if left_over := sorted(set(weights) - written):
-        raise VoiceError(f"{len(left_over)} weights do not belong to a voice, such as {left_over[0]!r:.80}.")
+        raise VoiceError(
+            f"{len(left_over)} weights do not belong to a voice, such as {left_over[0]!r:.80}. "
+            "Use a checkpoint of this version of MyXTTS."
+        )
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 

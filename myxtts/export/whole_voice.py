@@ -218,7 +218,7 @@ def write_export(voice: WholeVoice, out: Path, files: dict[str, bytes]) -> Path:
             for name, content in files.items():
                 (temporary / name).write_bytes(content)
     except OSError as error:
-        raise VoiceError(f"{out} could not be written: {cause_of(error)}.") from error
+        raise VoiceError(f"{out} could not be written: {cause_of(error)}. Name another folder.") from error
     return out
 
 

@@ -71,7 +71,9 @@ def launch(folder: Path, planned: Launch) -> Launch:
                 env=child_environment() | {"PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
             )
     except OSError as error:
-        raise TrainingError(f"myxtts cannot be started: {cause_of(error)}.") from None
+        raise TrainingError(
+            f"The training cannot be started: {cause_of(error)}. Free some space or memory, and start it again."
+        ) from None
     _children[process.pid] = process
     started = replace(planned, process_id=process.pid, process_start=psutil.Process(process.pid).create_time())
     _write_launch(folder, started)
@@ -101,7 +103,9 @@ def _write_launch(folder: Path, content: Launch) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / LAUNCH_NAME, json.dumps(asdict(content), ensure_ascii=False) + "\n")
     except OSError as error:
-        raise TrainingError(f"{folder} cannot be written: {cause_of(error)}.") from None
+        raise TrainingError(
+            f"{folder} cannot be written: {cause_of(error)}. Free some space, or check its permissions."
+        ) from None
 
 
 def _is_alive(process_id: int, process_start: float) -> bool:

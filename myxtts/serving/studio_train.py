@@ -118,7 +118,10 @@ def train_routes(workspace: Workspace, voices: StudioVoices) -> APIRouter:
 def _compared_clip(workspace: Workspace, run: str) -> Any:
     launched = read_launch(workspace.run(run))
     if launched is None or launched.corpus not in workspace.training_corpora():
-        raise TrainingError("The recordings of this run are unknown, because it was not started in the studio.")
+        raise TrainingError(
+            "The recordings of this run are unknown, because it was not started in the studio or its corpus was removed. "
+            "Start a run in the studio to compare its samples with a recording."
+        )
     folder = workspace.training_corpus(launched.corpus) or bundled_corpus()
     clips = read_manifest(folder, "en", "validation").utterances or read_manifest(folder, "en", "all").utterances
     fewest, most = RECORDING_WORDS

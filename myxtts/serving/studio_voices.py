@@ -220,7 +220,9 @@ class StudioVoices:
             try:
                 write_atomically(self.lexicon_path(language), LEXICON_HEADER + lines)
             except OSError as error:
-                raise TextError(f"The lexicon cannot be written: {cause_of(error)}.") from None
+                raise TextError(
+                    f"The lexicon {self.lexicon_path(language)} cannot be written: {cause_of(error)}. Check its permissions."
+                ) from None
             self._lexicons[language] = Lexicon(entries)
 
     def reading(self, name: str | None, language: str | None, text: str) -> dict[str, Any]:

@@ -42,20 +42,20 @@ async def read_event(reader: asyncio.StreamReader) -> Event | None:
     try:
         line = await reader.readline()
     except ValueError:
-        raise ProtocolError(f"A header is longer than {LONGEST_LINE} bytes.") from None
+        raise ProtocolError(f"The header is too long. Expected at most {LONGEST_LINE} bytes.") from None
     if not line:
         return None
     header = _parse(line)
     kind, data = header.get("type"), header.get("data") or {}
     data_length, payload_length = header.get("data_length") or 0, header.get("payload_length") or 0
     if not isinstance(kind, str) or not isinstance(data, dict):
-        raise ProtocolError("A header must have a type and data.")
+        raise ProtocolError(f"A header must have a type (text) and data (object). Received: {header!r:.80}.")
     for name, length, most in (
         ("data_length", data_length, MOST_DATA_BYTES),
         ("payload_length", payload_length, MOST_PAYLOAD_BYTES),
     ):
         if type(length) is not int or not 0 <= length <= most:
-            raise ProtocolError(f"{name} must lie between 0 and {most}.")
+            raise ProtocolError(f"{name} must lie between 0 and {most}. Received: {length!r:.40}.")
     try:
         if data_length:
             data = {**data, **_parse(await reader.readexactly(data_length))}
@@ -72,7 +72,7 @@ def _parse(content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
-        raise ProtocolError("An event must be a JSON object.")
+        raise ProtocolError(f"An event must be a JSON object. Received: {content!r:.80}.")
     return parsed
 
 

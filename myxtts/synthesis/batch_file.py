@@ -57,7 +57,7 @@ def read_batch(path: str | Path, description: VoiceDescription) -> list[BatchIte
     try:
         content = read_regular_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise TextError(f"{path} cannot be read: {error.strerror}.") from None
+        raise TextError(f"{path} cannot be read: {error.strerror}. Name another file.") from None
     except UnicodeDecodeError as error:
         raise TextError(f"{path} is not UTF-8 text (byte {error.start}). Convert it: iconv -t UTF-8.") from None
     items, names = [], set()
@@ -153,7 +153,7 @@ def speak_batch(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TextError(f"The folder {folder} cannot be created: {error.strerror}.") from None
+        raise TextError(f"The folder {folder} cannot be created: {error.strerror}. Name another one with -o.") from None
     for item in items:
         path = folder / f"{item.name}.{format}"
         if path.exists() and not replaces:

@@ -123,10 +123,12 @@ def check_place(path: str | Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         is_replaceable = True  # nothing is there yet
     except OSError as error:
-        raise AudioError(f"{str(path)!r:.80} cannot be written: {error.strerror}.", "missing") from None
+        raise AudioError(
+            f"{str(path)!r:.80} cannot be written: {error.strerror}. Name another file.", "missing"
+        ) from None
     except ValueError:
         raise AudioError(
-            f"{str(path)!r:.80} is not a valid file name: it contains a NUL character.", "missing"
+            f"{str(path)!r:.80} is not a valid file name: it contains a NUL character. Name another file.", "missing"
         ) from None
     if not path.parent.is_dir():
         raise AudioError(f"The folder {path.parent} does not exist. Create it first.", "missing")
@@ -149,7 +151,9 @@ def new_file(stem: str, format: str) -> Iterator[Path]:
             number += 1
             path = Path(f"{stem}-{number}.{format}")
         except OSError as error:
-            raise AudioError(f"{path.absolute()} cannot be written: {error.strerror}.", "missing") from None
+            raise AudioError(
+                f"{path.absolute()} cannot be written: {error.strerror}. Name another file: -o FILE.", "missing"
+            ) from None
     try:
         yield path
     except BaseException:
@@ -231,7 +235,7 @@ class AudioFileWriter:
                 self._temporary.unlink(missing_ok=True)
 
     def _failure(self, error: OSError) -> AudioError:
-        return AudioError(f"{self.path} cannot be written: {error.strerror}.", "missing")
+        return AudioError(f"{self.path} cannot be written: {error.strerror}. Name another file.", "missing")
 
 
 class _Stream:

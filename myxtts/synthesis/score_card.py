@@ -116,7 +116,9 @@ def save_score_card(folder: Path, card: ScoreCard) -> Path:
     try:
         write_atomically(path, json.dumps(asdict(card), ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
-        raise VoiceError(f"The score card {path} could not be written: {cause_of(error)}.") from None
+        raise VoiceError(
+            f"The score card {path} could not be written: {cause_of(error)}. Use a copy of the voice."
+        ) from None
     return path
 
 
@@ -128,7 +130,7 @@ def read_score_card(folder: Path) -> ScoreCard | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise VoiceError(f"{path} cannot be read: {error.strerror}.") from None
+        raise VoiceError(f"{path} cannot be read: {error.strerror}. Remove it and measure again.") from None
     except ValidationError as error:
         reason = printable(str(error.errors(include_url=False)[0]["msg"]), keeps_lines=False)
         raise VoiceError(

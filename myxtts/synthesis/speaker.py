@@ -62,7 +62,9 @@ class Speaker:
         try:
             write_atomically(path, json.dumps(content) + "\n", is_durable=False)
         except OSError as error:
-            raise VoiceError(f"The speaker {path} could not be written: {cause_of(error)}.") from None
+            raise VoiceError(
+                f"The speaker {path} could not be written: {cause_of(error)}. Name another file."
+            ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Speaker:
@@ -70,7 +72,7 @@ class Speaker:
         try:
             content = json.loads(read_regular_file(path, MOST_BYTES))
         except OSError as error:
-            raise VoiceError(f"The speaker {path} cannot be read: {error.strerror}.") from None
+            raise VoiceError(f"The speaker {path} cannot be read: {error.strerror}. Name another file.") from None
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict) or content.get("format") != FORMAT:

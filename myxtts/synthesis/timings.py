@@ -212,7 +212,7 @@ class Timeline:
         try:
             write_atomically(path, content)
         except OSError as error:
-            raise AudioError(f"{path} cannot be written: {cause_of(error)}.", "missing") from None
+            raise AudioError(f"{path} cannot be written: {cause_of(error)}. Name another file.", "missing") from None
 
 
 def check_timings_name(path: str | Path) -> str:

@@ -214,7 +214,7 @@ def _check_network(spec: ModelSpec) -> None:
         raise VoiceError(f"voice.json has invalid dilations ({len(dilations)}): {dilations[:10]!r:.100}.")
     rates = (spec.dropout, spec.decoder_dropout, spec.condition_dropout)
     if not all(0 <= rate < 1 for rate in rates):
-        raise VoiceError(f"voice.json has invalid dropout rates: {rates!r:.100}. Expected 0 to 1.")
+        raise VoiceError(f"voice.json has invalid dropout rates: {rates!r:.100}. Expected 0 to below 1.")
 
 
 def check_description(description: VoiceDescription) -> None:

@@ -121,13 +121,13 @@ def connect(cluster: Cluster, timeout_seconds: float | None = None) -> tf.distri
     except OSError as error:
         raise TrainingError(
             f"The port of {own} cannot be used ({error.strerror}): another process uses it, or an earlier run is still "
-            f"ending. Stop it, or give this worker another port in {CLUSTER_VARIABLE} everywhere."
+            f"ending. Stop it, or change the port of this worker in {CLUSTER_VARIABLE} of every worker."
         ) from None
     if missing:
         raise TrainingError(
             f"Timed out after {timeout_seconds:g} s waiting for {_listed(cluster, missing)} (this is {own}). Start the same "
-            "command there with its own task index, check that both sides can reach each other's port, or take it out of "
-            f"{CLUSTER_VARIABLE} everywhere. If workers start slowly: {TIMEOUT_VARIABLE}=seconds."
+            "command there with its own task index, check that both sides can reach each other's port, or remove it from "
+            f"{CLUSTER_VARIABLE} of every worker. If workers start slowly: {TIMEOUT_VARIABLE}=seconds."
         )
     # A worker that dies at this moment blocks TensorFlow, and Python with it; then this watchdog ends the process.
     faulthandler.dump_traceback_later(timeout_seconds, exit=True, file=sys.__stderr__ or sys.stderr)
@@ -151,9 +151,9 @@ def lost_worker(cluster: Cluster, error: tf.errors.OpError, step: int) -> Traini
     if not lost:
         return None
     return TrainingError(
-        f"Lost {_listed(cluster, lost)} after step {step} ({type(error).__name__}). The checkpoints are complete. Look at the "
-        "output of that worker, then start the same command on every worker again, with it or with another "
-        f"{CLUSTER_VARIABLE} without it: the run resumes from its last checkpoint."
+        f"Lost {_listed(cluster, lost)} after step {step} ({type(error).__name__}). The checkpoints are complete. Read the "
+        "output of that worker, then start the same command on every worker again: the run resumes from its last "
+        f"checkpoint. To train without that worker, remove it from {CLUSTER_VARIABLE} of the others first."
     )
 
 

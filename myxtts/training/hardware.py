@@ -268,8 +268,8 @@ def choose_precision(setting: str, capabilities: Sequence[tuple[int, int]]) -> s
         support = bfloat16_support()
         if setting == "bfloat16" and support is Bfloat16.ABORTS:
             raise ConfigError(
-                "training.mixed_precision must be auto or off on a CPU without AVX-512, because oneDNN ends the process at "
-                f"bfloat16 there. Got bfloat16 on {instruction_set()}. TF_ENABLE_ONEDNN_OPTS=0 allows it, slowly."
+                "training.mixed_precision must be auto or off on a CPU without AVX-512, because oneDNN aborts the process "
+                f"there. Received: bfloat16 on {instruction_set()}. TF_ENABLE_ONEDNN_OPTS=0 allows it, but is slow."
             )
         if setting == "auto":
             return "mixed_bfloat16" if support is Bfloat16.FAST else "float32"

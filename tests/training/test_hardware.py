@@ -44,7 +44,7 @@ def test_auto_takes_bfloat16_on_a_cpu_only_where_it_is_fast(monkeypatch, support
 
 def test_bfloat16_is_refused_where_it_would_abort_the_process(monkeypatch):
     monkeypatch.setattr(hardware, "bfloat16_support", lambda: Bfloat16.ABORTS)
-    with pytest.raises(ConfigError, match=r"auto or off on a CPU without AVX-512.*Got bfloat16"):
+    with pytest.raises(ConfigError, match=r"auto or off on a CPU without AVX-512.*Received: bfloat16"):
         choose_precision("bfloat16", [])
     assert choose_precision("bfloat16", [(8, 0)]) == "mixed_bfloat16"
 

@@ -30,7 +30,7 @@ def configure_observation(actions: Any) -> None:
     run.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
     run.add_argument("--html", metavar="FILE", help="write the report as one self-contained page")
     run.add_argument("--markdown", metavar="FILE", help="write a summary for a pull request; - for standard output")
-    run.add_argument("--steps", type=int, metavar="N", help="observe N steps, then let the script run on unobserved")
+    run.add_argument("--steps", type=int, metavar="N", help="observe N steps, then let the script continue unobserved")
     run.add_argument("--no-ceiling", action="store_true", help="do not measure step and loader alone after the run")
     run.add_argument(
         "--no-counters", action="store_true", help="do not read TensorFlow's internal counters (experimental)"
