@@ -233,7 +233,7 @@ def _block_energies(samples: Any, sample_rate: int) -> tuple[Any, Any]:
 
 NOTICE = (
     "Python loading (data.use_tf_native_loading: false): clips are decoded one at a time through tf.numpy_function. "
-    "This is slow; leave the flag out to read the prepared cache."
+    "This is slow; leave the setting out to read the prepared cache."
 )
 
 

@@ -416,7 +416,7 @@ def advice_lines(advice: Advice) -> list[str]:
 def _coverage_lines(coverage: Coverage) -> list[str]:
     label = f"sounds ({coverage.language})"
     if coverage.pair_fraction is None:
-        return [f"{label}: {len(coverage.sounds)} phonemes; there are no sentences of ours to compare with"]
+        return [f"{label}: {len(coverage.sounds)} phonemes; MyXTTS has no sentences to compare them with"]
     missing = f"missing {' '.join(coverage.missing)}" if coverage.missing else "none missing"
     rare = f"; rare {_listed(coverage.rare)}" if coverage.rare else ""
     pairs = f"{coverage.pair_fraction:.0%} of the pairs of ordinary sentences"

@@ -24,7 +24,7 @@ STATISTICS_ROWS = 500_000
 """About as many frames decide the mean and deviation of each band (2 hours at 62 frames/s). Chosen; not measured."""
 RUNTIME_NOTICE = (
     "Decoding while training (data.preprocessing_mode: runtime): every clip is read and analyzed again in every epoch. This is "
-    "slower than the prepared cache; leave the flag out to use it."
+    "slower than the prepared cache; leave the setting out to use the cache."
 )
 
 

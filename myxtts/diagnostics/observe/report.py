@@ -350,7 +350,7 @@ def _notes(recording: Recording, facts: Facts | None) -> tuple[str, ...]:
     if recording.counters_missing and recording.fit_steps:
         notes.append("Waiting for data inside Keras' graph counts as device time here; see the ceiling.")
     if recording.steps_limit is not None:
-        notes.append(f"Observed until step {recording.steps_limit}, as asked; the script ran on without observation.")
+        notes.append(f"Observed until step {recording.steps_limit}, as requested; the script continued unobserved.")
     if len(recording.calls) >= MOST_RECORDS or len(recording.fit_steps) >= MOST_RECORDS:
         notes.append(f"Only the first {MOST_RECORDS:,} steps were recorded.")
     if facts is None:
