@@ -86,7 +86,7 @@ def test_the_log_has_the_documented_metrics(finished_run):
     train = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["step"] for entry in train] == [2, 4]
     assert set(train[0]) == {
-        "kind", "step", "loss", "flow", "prior", "duration", "speaker", "gradient_norm", "learning_rate", "loss_scale",
+        "kind", "step", "loss", "flow", "prior", "duration", "speaker", "pitch", "gradient_norm", "learning_rate", "loss_scale",
         "useful_frames_per_second", "padding_share", "wait_share", "step_seconds", "skipped_steps", "scaled_down_steps",
         "retraces",
     }  # fmt: skip
