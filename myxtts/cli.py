@@ -123,9 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = (TRAINING_PACKAGES | SERVING_PACKAGES)[package]
         return _report(arguments.command, f"This needs {name}, which is not installed. Run {INSTALL_LINES[package]}.")
     except BrokenPipeError:
-        return (
-            EXIT_USER_ERROR  # the reader of our output has exited (`myxtts stats | head`): there is nobody to print to
-        )
+        return EXIT_USER_ERROR  # the reader of our output has exited (`myxtts stats | head`): nothing can be printed
     except OSError as error:
         if not is_full(error):  # a full disk is never a bug, wherever it happens
             raise

@@ -4,8 +4,8 @@
 `myxtts.batches.on_the_fly` repeats trimming and leveling in TensorFlow, with the constants of this module.
 
 Bandwidth, noise and pitch are measured once on the samples of a recording. A file at 48 kHz may hold a telephone call: losses
-above the true bandwidth of a clip are masked, so that narrow recordings teach a wide voice without making it dull. A noisy clip
-is marked as noisy, and synthesis asks for a clean one. The pitch (fundamental frequency), one value per mel frame, is found by
+above the true bandwidth of a clip are masked, so that narrow recordings do not make the voice dull. A noisy clip is marked as
+noisy, and a voice is synthesized as from a clean one. The pitch (fundamental frequency), one value per mel frame, is found by
 WORLD's DIO and StoneMask (Morise et al., 2016). They take 0.003 s of CPU time per second of speech; pYIN of librosa takes
 0.075 s, WORLD's Harvest 0.12 s.
 """

@@ -25,7 +25,7 @@ FRAMES_AT_ONCE = 64
 """Frames transformed together: their spectra stay in the processor's cache. scipy transforms several rows in one SIMD register:
 5 times as fast as numpy.fft."""
 FILTER_BLOCKS = 5
-"""Low bands look at few bins and high bands at many: small products instead of one that is mostly zeros."""
+"""Low bands cover few bins and high bands many: small products instead of one that is mostly zeros."""
 WIDEBAND_FROM_HZ = 22_050
 WIDEBAND_RATE = 24_000
 """`sample_rate: auto` makes recordings at 22.05 kHz and above a voice at 24 kHz; lower rates stay as they are."""
@@ -203,7 +203,7 @@ def bands_below(hertz: np.ndarray, spec: MelSpec) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def _filter_blocks(spec: MelSpec) -> list[tuple[slice, slice, np.ndarray]]:
-    """The filterbank in `FILTER_BLOCKS` parts: bands, the bins that they look at, and the weights (bins, bands)."""
+    """The filterbank in `FILTER_BLOCKS` parts: bands, the bins that they cover, and the weights (bins, bands)."""
     filterbank = mel_filterbank(spec)
     blocks = []
     for bands in np.array_split(np.arange(spec.n_mels), FILTER_BLOCKS):

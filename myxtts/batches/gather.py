@@ -49,7 +49,7 @@ class BatchRuns(NamedTuple):
 
 
 class ClipQuality(NamedTuple):
-    """What the recordings of a table can teach, one value per clip."""
+    """The quality of the recordings of a table, one value per clip."""
 
     bands: np.ndarray
     """int32 (clips,): mel bands that the recording really contains, from the lowest."""

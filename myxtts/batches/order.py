@@ -204,7 +204,7 @@ class Plan:
         return digest.hexdigest()
 
     def _counted_epochs(self, epochs: int) -> int:
-        """How many of the first `epochs` epochs are looked at: all, or as many as hold `COUNTED_CLIPS` clips."""
+        """How many of the first `epochs` epochs are counted: all, or as many as hold `COUNTED_CLIPS` clips."""
         return min(epochs, max(1, COUNTED_CLIPS // len(self.clips)))
 
     def _ordered_rows(self, epoch: int) -> EpochRows:

@@ -1,9 +1,9 @@
 """One run over a located corpus while its cache folder is locked: compare, phonemize, decode, publish.
 
-The workers are asked twice. First for the symbols of all new texts, because tokens are ids in one table of symbols: it must be
-complete before the first record is written, and grow in sorted order, or the ids would depend on which worker was faster. This
-also means that a phonemizer that cannot start ends the run before any recording is decoded. Then with one job per clip: compare
-its content with what is prepared, decode it, make its frames. Every finished clip is journaled at once.
+The workers have two rounds of jobs. The first makes the symbols of all new texts, because tokens are ids in one table of symbols:
+it must be complete before the first record is written, and grow in sorted order, or the ids would depend on which worker was
+faster. This also means that a phonemizer that cannot start ends the run before any recording is decoded. The second has one job
+per clip: compare its content with what is prepared, decode it, make its frames. Every finished clip is journaled at once.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def add_corpus_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace) -> XTTSConfig:
-    """The configuration that the file and the flags give; flags win. Language names become codes."""
+    """The configuration that the file and the flags give; flags take precedence. Language names become codes."""
     config = load_config(arguments.config, overrides_of(arguments))
 
     def code_of(field: str, language: str | None) -> str | None:
@@ -190,7 +190,7 @@ def language_code(name: str) -> str:
 
 
 def _plan_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The plan of the shape flags, which win over the file and must not contradict each other."""
+    """The plan of the shape flags, which take precedence over the file and must not contradict each other."""
     plan = vars(arguments)["data.plan"]
     requested = {"fixed": arguments.fixed_shapes, "dynamic": arguments.dynamic_shapes, plan: plan is not None}
     plans = [name for name, is_requested in requested.items() if is_requested]

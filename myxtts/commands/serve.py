@@ -176,7 +176,7 @@ def run_app(app: FastAPI, settings: Settings) -> None:
 
 
 def settings_from(arguments: argparse.Namespace) -> Settings:
-    """The settings of the command line; a `ConfigError` for values that make no server."""
+    """The settings of the command line; a `ConfigError` for values that a server cannot have."""
     from myxtts.serving.settings import Settings
 
     for name in ("max_characters", "max_requests", "workers", "threads"):

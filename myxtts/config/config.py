@@ -223,7 +223,8 @@ class TrainingConfig:
     max_minutes: PositiveFloat | None = None
     """Stop after this many minutes of training in this process, even if the epochs are not finished."""
     optimization_level: Literal["basic", "enhanced", "experimental", "plateau_breaker"] = "enhanced"
-    """Preset for learning rate and schedule, weight decay, gradient clipping and EMA (docs/training.md). Given values win."""
+    """Preset for learning rate and schedule, weight decay, gradient clipping and EMA (docs/training.md). Values that are
+    given take precedence."""
     learning_rate: PositiveFloat | None = None
     """Peak learning rate. Null: by optimization_level and model size."""
     warmup_steps: NaturalInt | None = None

@@ -186,7 +186,7 @@ KEY_NAMES = {
     "fr": {"#": "dièse", "*": "étoile"},
 }
 MISSPELLED = {"exclaimation-point": "exclamation point", "umute": "unmute", "fourtieth": "fortieth"}
-"""Written so in the transcripts, and said as here."""
+"""As written in the transcripts → as spoken."""
 
 
 def build_asterisk_corpus(

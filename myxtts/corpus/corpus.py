@@ -331,7 +331,7 @@ def _language_of(name: str, default: str) -> tuple[str, str]:
 
 
 def _leads_out(name: str) -> bool:
-    """Whether an id is absolute or climbs out of its folder."""
+    """Whether an id is absolute or leads out of its folder."""
     if ".." not in name and name[:1] not in ("/", "\\") and name[1:2] != ":":
         return False
     return name[:1] in ("/", "\\") or name[1:2] == ":" or ".." in name.replace("\\", "/").split("/")

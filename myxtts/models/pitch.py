@@ -1,9 +1,9 @@
-"""Pitch of the frames: predicted from the text, and shown to the decoder as the harmonics that it puts into the mel.
+"""Pitch of the frames: predicted from the text, and given to the decoder as the harmonics that it causes in the mel.
 
 A mel of speech has ripples, the harmonics, whose distance is the pitch. A decoder that is not given the pitch averages over
 all likely ones and blurs them: next to those of recordings, the differences between neighboring bands were half as large. As in
 FastPitch (arXiv 2006.06873) the pitch of the recording is given in training and a predicted one when the voice speaks; here for
-every frame, and drawn as the ripple that it causes in each band.
+every frame, and as the ripple that it causes in each band.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from myxtts.models.layout import RowLayout
 from myxtts.models.spec import FRAMES_PER_STEP, SPEAKER_LAYERS, ModelSpec
 
 LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.18
-"""About three semitones each way: beyond that, speech sounds like a child or a giant. Chosen; not measured."""
+"""About three semitones each way: beyond that, speech sounds unnatural. Chosen; not measured."""
 
 
 @keras.saving.register_keras_serializable("myxtts")

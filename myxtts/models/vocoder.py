@@ -1,13 +1,14 @@
 """The neural vocoder: log-mel frames to samples, at frame rate, as harmonics plus noise in the frequency domain.
 
 A small network estimates the pitch from the mel. Its integral gives every harmonic a phase that is continuous over time, which
-no network with a limited view could predict. A trunk of dense convolutions shapes the two parts of each frame, harmonics and
-noise, by correcting spectral envelopes that follow from the mel, and the phase of the harmonics. The bands are then brought to
-the level of the mel, one inverse Fourier transform makes the samples of each frame, and a few gains place sounds within it.
+no network with a limited receptive field could predict. A trunk of dense convolutions shapes the two parts of each frame,
+harmonics and noise, by correcting spectral envelopes that follow from the mel, and the phase of the harmonics. The bands are
+then brought to the level of the mel, one inverse Fourier transform makes the samples of each frame, and a few gains place
+sounds within it.
 
-Already without the trunk this is intelligible, natural speech (docs/vocoder.md), so that training starts where a vocoder with
-an inverse transform but without harmonics (Vocos, arXiv 2306.00814; FreeV, arXiv 2406.08196) arrives late: there, phases have
-to be guessed from mels that hardly depend on them. Sources of the idea: harmonic plus noise models (Stylianou 2001), neural
+Even without the trunk this is intelligible, natural speech (docs/vocoder.md). A vocoder with an inverse transform but without
+harmonics (Vocos, arXiv 2306.00814; FreeV, arXiv 2406.08196) reaches that only after long training, because it has to predict
+phases from mels that hardly depend on them. Sources of the idea: harmonic plus noise models (Stylianou 2001), neural
 source-filter models (arXiv 1904.12088), Wavehax (arXiv 2411.06807).
 
 The Fourier transforms, which the losses also use, are products with a matrix of cosines and sines: those run at the speed of

@@ -193,7 +193,7 @@ LEAK = 0.1
 SPECTRUM_RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
 """n_fft and hop of each spectrum discriminator. Chosen; not measured."""
 PERIODS = (2, 5, 11)
-"""As different as small primes can be, so that together they see most of the structure of a pitch period. Three of
+"""As different as small primes can be, so that together they cover most of the structure of a pitch period. Three of
 HiFi-GAN's five. Chosen; not measured."""
 
 

@@ -201,18 +201,18 @@ def instruction_set() -> str:
 
 
 class Bfloat16(Enum):
-    """What becomes of bfloat16 in TensorFlow's operations on this CPU."""
+    """How TensorFlow's operations compute bfloat16 on this CPU."""
 
     FAST = "fast"
     """AMX multiplies it several times as fast as float32."""
     SLOW = "slow"
     """It runs, and is slower than float32 or not known to be faster."""
     ABORTS = "aborts"
-    """oneDNN has no operations for it below AVX-512, and TensorFlow 2.21 ends the process with `dnnl::error`."""
+    """oneDNN has no operations for it below AVX-512, and TensorFlow 2.21 aborts the process with `dnnl::error`."""
 
 
 def bfloat16_support() -> Bfloat16:
-    """Whether bfloat16 is worth taking on this CPU, with the limits that environment variables set to oneDNN."""
+    """Whether bfloat16 is fast, slow or fatal on this CPU, with the limits that environment variables set to oneDNN."""
     listed = _listed_instructions()
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
     is_unlimited = limit in ("ALL", "DEFAULT")

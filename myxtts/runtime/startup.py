@@ -1,4 +1,4 @@
-"""Process-wide settings, and imports that need help: TensorFlow without its start-up notices, packages with removed modules.
+"""Process-wide settings, and imports with preparation: TensorFlow without its start-up notices, packages with removed modules.
 
 Everything that changes the behavior of the whole process, in the order in which it happens:
 
@@ -36,7 +36,7 @@ ENVIRONMENT_DEFAULTS = {
     # ONNX Runtime 1.31 reports its use over the network and keeps an id of the session in the temporary folder.
     "ORT_DISABLE_TELEMETRY": "1",
 }
-"""Variable → value, for the first import of TensorFlow and ONNX Runtime. A value that the user has set wins."""
+"""Variable → value, for the first import of TensorFlow and ONNX Runtime. A value that the user has set takes precedence."""
 HOME_VARIABLES = ("KERAS_HOME", "MPLCONFIGDIR")
 """Where Keras and Matplotlib write their own files; by default below the home folder."""
 NOTICES = (

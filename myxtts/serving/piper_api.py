@@ -101,7 +101,7 @@ def piper_routes(engine: SpeechEngine) -> APIRouter:
 
     @router.get("/info")
     async def info(request: Request) -> dict[str, Any]:
-        """The default voice, and the last text that this client's address let be spoken, with its alignments."""
+        """The default voice, and the last text spoken for this client's address, with its alignments."""
         name = engine.voices.default
         voice = engine.voices.loaded[name]
         client = request.client.host if request.client is not None else ""

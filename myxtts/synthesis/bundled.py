@@ -96,7 +96,7 @@ def first_voice_with(languages: Sequence[str], spoken: Mapping[str, Sequence[str
 def find_voice(name: str | Path | None, *languages: str) -> Path:
     """The folder of a voice given by folder or by the name of a bundled one; None or `bundled`: that of the languages.
 
-    A bundled voice wins over a folder of the same name, which can be given as `./base`.
+    A bundled voice takes precedence over a folder of the same name, which can be given as `./base`.
     """
     if name is None or str(name) == BUNDLED:
         return bundled_voice(*languages)

@@ -165,7 +165,7 @@ def cut_reference(frames: np.ndarray, reference_frames: int) -> np.ndarray:
 def emphasize(vector: np.ndarray, named: np.ndarray | None, factor: float) -> np.ndarray:
     """Speakers (…, speaker_channels) moved away from the mean of the named ones (speakers, speaker_channels); float32.
 
-    A network that was trained on few speakers blends them; a vector beyond its own place is spoken more like its speaker, as
+    A network that was trained on few speakers blends them; a vector moved further out gives speech more like its speaker, as
     guidance (Ho and Salimans, 2022) moves a sample beyond its condition.
     """
     center = 0.0 if named is None or not len(named) else named.mean(axis=0)

@@ -107,8 +107,8 @@ class Defaults:
     """How far a cloned speaker is moved away from the mean of the named ones: 1 is not at all, 2 twice as far; what it gains
     and costs is in docs/voices.md."""
     clone_decoder_emphasis: Annotated[float, Field(ge=0, le=MOST_EMPHASIS)] | None = None
-    """The same for the decoder alone, `clone_emphasis` then being that of the text encoder: a text encoder that is led far away
-    mispronounces, while a decoder follows the speaker more. None: the same factor for both."""
+    """The same for the decoder alone, `clone_emphasis` then being that of the text encoder: moving the vector of the text encoder
+    far causes mispronunciations, moving that of the decoder makes the speech more like the speaker. None: the same factor."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

@@ -109,7 +109,7 @@ def _padded(array: np.ndarray, size: int) -> np.ndarray:
 
 
 def _neighbors(lengths: np.ndarray, dilation: int, size: int) -> np.ndarray:
-    """For each tap and letter the index of the letter that the tap sees, (KERNEL_SIZE, size); `size` outside of its text."""
+    """For each tap and letter the index of the letter that the tap reads, (KERNEL_SIZE, size); `size` outside of its text."""
     stops = np.repeat(np.cumsum(lengths), lengths)
     starts = stops - np.repeat(lengths, lengths)
     places = np.arange(len(stops)) + dilation * (np.arange(KERNEL_SIZE)[:, None] - KERNEL_SIZE // 2)

@@ -133,7 +133,7 @@ class HomographModel:
 
 
 def context_features(words: Sequence[str], index: int) -> list[str]:
-    """What the model looks at. `words` in their original case; pauses are words of their own."""
+    """The features of a word for the model. `words` in their original case; pauses are words of their own."""
     lowered = [word.lower() for word in words[max(0, index - _NEARBY) : index + _NEARBY + 1]]
     center = min(index, _NEARBY)
 

@@ -26,7 +26,7 @@ from myxtts.training.task import SavedCheckpoint, StepTask, Task
 FEWEST_DRAWN_STEPS = 50
 """Fewest steps of a run that ends with pictures: compiling what they show takes as long as some steps."""
 POLL_SECONDS = 0.2
-"""How often the end of a run looks whether an evaluation has ended, or a signal has come."""
+"""Seconds between two checks, at the end of a run, whether an evaluation has ended or a signal has come."""
 
 What = TypeVar("What")
 

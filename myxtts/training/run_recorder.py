@@ -23,7 +23,7 @@ from myxtts.training.state import RunHistory
 
 MAX_IDS_SHOWN = 12
 """Clips of a skipped step that are printed; the log has all. Chosen; not measured."""
-NOT_LOGGED = ("skipped", "frames", "stop_wishes")
+NOT_LOGGED = ("skipped", "frames", "stop_requests")
 """Metrics of a step that are logged in another form, or not at all."""
 RECENT_STEPS = 1000
 """`training.nonfinite_limit` counts skipped steps among so many; a long healthy run has a few. Chosen; not measured."""

@@ -52,9 +52,9 @@ def total_loss(terms):
     return terms[0] + terms[1] + DURATION_WEIGHT * terms[2] + terms[3] + terms[4]
 
 
-METRICS = ("loss", *TERMS, "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_wishes")
+METRICS = ("loss", *TERMS, "gradient_norm", "learning_rate", "skipped", "frames", "loss_scale", "stop_requests")
 STEP_COUNTS = len(COUNTS) + 1
-"""Numbers that are summed over replicas before a step: the counts of its clips, and the workers that want to stop."""
+"""Numbers that are summed over replicas before a step: the counts of its clips, and the workers that were asked to stop."""
 VALIDATION_SUMS = (*TERMS, *COUNTS, "predicted_frames")
 ALIGNMENT_PRIOR_WEIGHT = 400.0
 """Log-likelihood lost at the far corner from the diagonal while the prior is at full strength; the likelihoods of two symbols
@@ -96,7 +96,7 @@ class Steps:
         self._checks_numbers = checks_numbers
         self.functions: dict[str, Any] = {}
         """Every traced function by name, for the counters."""
-        self.stop_wish = tf.Variable(tf.zeros(()), trainable=False, name="stop_wish")
+        self.stop_request = tf.Variable(tf.zeros(()), trainable=False, name="stop_request")
         """1 when this process is asked to stop: summed over the workers with every step, so that all stop after the same one."""
         self._seed = seed
         self._schedule = learning_rate_schedule(settings)
@@ -218,7 +218,7 @@ class Steps:
         return self._apply_step(gradient, counts)
 
     def _count_step(self, batch: Batch) -> tf.Tensor:
-        return self._over_replicas(tf.concat([counts_of(batch), [self.stop_wish]], axis=0))
+        return self._over_replicas(tf.concat([counts_of(batch), [self.stop_request]], axis=0))
 
     def _gradient_step(self, batch: Batch, counts: tf.Tensor, gradient: Gradient) -> Gradient:
         more = self._gradient_of(batch, counts, self.state.step, self.state.loss_scale)

@@ -97,7 +97,7 @@ def open_training_corpus(
         replicas: copies of the network that share each batch.
         progress: called with the stage, and how much of it is done.
         announce: prints a line.
-        batch_size: measured for `data.batch_size: auto`; a number there wins.
+        batch_size: measured for `data.batch_size: auto`; a number there takes precedence.
         with_pitch: with the pitch of every frame, for `model.pitch`.
     """
     cache, report, rejections = _open_clips(data, progress, announce, with_pitch)

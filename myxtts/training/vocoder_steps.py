@@ -182,9 +182,9 @@ class VocoderSteps:
             made, target = self._generate(crops, batch.bandwidths, noise)
             has_clips = tf.reduce_any(batch.clips >= 0)
             judgments = [self._judged(name, made, target, has_clips) for name in names]
-            wish = tf.add_n([gradient for gradient, _, _ in judgments])
+            sample_gradient = tf.add_n([gradient for gradient, _, _ in judgments])
             is_finite = tf.reduce_all([is_good for _, _, is_good in judgments])
-            gradient, terms = self._judged_gradient(crops, batch.bandwidths, batch.pitch, noise, wish)
+            gradient, terms = self._judged_gradient(crops, batch.bandwidths, batch.pitch, noise, sample_gradient)
             scores = tf.add_n([numbers for _, numbers, _ in judgments])
             return self._applied(batch, gradient, terms, scores, rate, self._adversarial_rule, is_finite)
 
@@ -217,15 +217,15 @@ class VocoderSteps:
         return self._flat(tape.gradient(objective, self.state.weights)), tf.stack(losses)
 
     def _adversarial_gradient(
-        self, crops: tuple[Any, Any], bandwidths, pitch, noise, wish
+        self, crops: tuple[Any, Any], bandwidths, pitch, noise, sample_gradient
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same with `wish`, the discriminators' gradient with respect to the samples that `within_band` gives them."""
+        """The same with `sample_gradient`, that of the discriminators for the samples that `within_band` gives them."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.state.weights)
             made = copy_synthesis(self.vocoder, *crops, noise)
             losses = spectral_losses(made, self.spec.mel, bandwidths, pitch, self.config.repulsion)
             judged, _ = within_band(made, bandwidths, self.spec.mel)
-            objective = self.config.spectral_factor * self.total(losses) + tf.reduce_sum(judged * wish)
+            objective = self.config.spectral_factor * self.total(losses) + tf.reduce_sum(judged * sample_gradient)
         return self._flat(tape.gradient(objective, self.state.weights)), tf.stack(losses)
 
     def _flat(self, gradients) -> tf.Tensor:
@@ -255,12 +255,12 @@ class VocoderSteps:
             features = tf.add_n(distances) / len(distances)
             objective = config.adversarial_weight * adversarial + config.feature_weight * features
         gradient = state.layout.join(tape.gradient(loss, state.weights))
-        wish = tape.gradient(objective, made)
+        sample_gradient = tape.gradient(objective, made)
         is_finite = tf.math.is_finite(tf.reduce_sum(gradient)) & tf.math.is_finite(loss)
         rate = tf.constant(config.discriminator_learning_rate, tf.float32)
         mask = self._discriminator_masks[name]
         update_state(state, gradient, mask, is_finite & has_clips, self._discriminator_rule, rate)
-        return wish, tf.stack([loss, adversarial, features]), is_finite
+        return sample_gradient, tf.stack([loss, adversarial, features]), is_finite
 
     def _applied(self, batch, gradient, terms, scores, rate, rule: UpdateRule, is_good: tf.Tensor) -> tf.Tensor:
         norm = tf.sqrt(2 * tf.nn.l2_loss(gradient))

@@ -41,7 +41,7 @@ LANGUAGE_TABLE = "language_embedding/embeddings"
 SENTENCE_CHARACTERS = (10, 180)
 """Shortest and longest limit at which a voice splits its sentences. Chosen; not measured."""
 SPARE_SYMBOLS = 20
-"""A sentence has a few more symbols than characters, and texts over `max_text_length` were never seen. Chosen; not measured."""
+"""A sentence has a few more symbols than characters, and none over `max_text_length` is trained on. Chosen; not measured."""
 REFERENCES_PER_SPEAKER = 8
 """Clips whose vectors are averaged for a speaker of the corpus. Chosen; not measured."""
 REFERENCES_PER_BATCH = 64

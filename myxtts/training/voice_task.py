@@ -166,8 +166,8 @@ class VoiceTask:
         if self.hardware.cluster is None:
             return is_wanted
         if is_wanted:
-            self.steps.stop_wish.assign(1.0)
-        return finished is not None and finished[METRICS.index("stop_wishes")] > 0
+            self.steps.stop_request.assign(1.0)
+        return finished is not None and finished[METRICS.index("stop_requests")] > 0
 
     # --- validation -----------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Facts:
 
     @cached_property
     def within_epoch(self) -> np.ndarray:
-        """Mask of the steady steps that do not begin an epoch: the start of a pipeline is not its speed."""
+        """Mask of the steady steps that do not begin an epoch: the start of a pipeline says nothing about its speed."""
         within = self.steady & ~self.steps.is_epoch_start
         return within if within.sum() >= 0.5 * self.steady.sum() else self.steady
 

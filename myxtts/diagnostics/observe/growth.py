@@ -66,7 +66,7 @@ class GrowthWatch:
             return
         try:
             self._look(step)
-        except Exception as error:  # any object of the script may answer a question about its size with an error
+        except Exception as error:  # an object of the script may raise anything when its size is read
             self._is_failed = True
             self.stop()
             self._recording.failed_rules.append(f"The memory was not watched ({type(error).__name__}: {error}).")

@@ -67,7 +67,7 @@ class NotebookShell:
 
 
 def as_python(source: str) -> str:
-    """A cell as Python: each line stays at its place; what is not Python is done otherwise, or becomes a comment."""
+    """A cell as Python: each line stays at its place; what is not Python is replaced, or becomes a comment."""
     lines = source.splitlines()
     if lines and lines[0].lstrip().startswith("%%"):  # a whole cell in another language, or timed
         is_python = lines[0].split()[0] in _PYTHON_CELLS

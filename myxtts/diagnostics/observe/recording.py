@@ -286,7 +286,7 @@ class Recording:
             records.append(record)
 
     def drop_objects(self) -> None:
-        """Let go of the script's own objects: its step, model and datasets."""
+        """Release the script's own objects: its step, model and datasets."""
         self.last_step = self.fit_model = self.fit_function = None
         for dataset in self.datasets:
             dataset.kept = None

@@ -67,10 +67,10 @@ class LineSampler:
             sys.setswitchinterval(self._switch_seconds)
 
     def _run(self) -> None:
-        """Sample until stopped, without garbage collection in this thread: the script's objects die in its own threads.
+        """Sample until stopped, without garbage collection in this thread: the script's objects are destroyed in its own threads.
 
         TensorFlow's graphs wait for a lock while they are destroyed. The training thread may hold that lock and wait for this
-        thread to let it run: then neither of them would go on. So nothing that could start a collection is made outside of the
+        thread to let it run: then both would wait forever. So nothing that could start a collection is made outside of the
         samples (no context manager, no event to wait for).
         """
         lengths, usual = random.Random(0), LINE_INTERVAL_SECONDS
