@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def configure_observation(actions: Any) -> None:
     """Add `run` and `compare` to subparsers."""
-    run = actions.add_parser("run", help="run an unmodified TensorFlow or Keras training script under observation")
+    run = _add_action(actions, "run", "run an unmodified TensorFlow or Keras training script under observation")
     run.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
     run.add_argument("--html", metavar="FILE", help="write the report as one self-contained page")
     run.add_argument("--markdown", metavar="FILE", help="write a summary for a pull request; - for standard output")
@@ -50,11 +50,15 @@ def configure_observation(actions: Any) -> None:
     )
     run.add_argument("script", nargs="?", metavar="SCRIPT.py", help="a Python file or a notebook (.ipynb)")
     run.add_argument("script_arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
-    compare = actions.add_parser("compare", help="compare two reports: what a change gained")
-    compare.add_argument("before", metavar="A.json", help="written by `diagnose run --json`")
-    compare.add_argument("after", metavar="B.json")
+    compare = _add_action(actions, "compare", "compare two reports: what a change gained")
+    compare.add_argument("before", metavar="A.json", help="report before the change, written by `diagnose run --json`")
+    compare.add_argument("after", metavar="B.json", help="report after the change")
     compare.add_argument("--html", metavar="FILE", help="write the comparison as one self-contained page")
     compare.add_argument("--markdown", metavar="FILE", help="write the comparison as Markdown; - for standard output")
+
+
+def _add_action(actions: Any, name: str, help_line: str) -> argparse.ArgumentParser:
+    return actions.add_parser(name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}.")
 
 
 def run_observation(arguments: argparse.Namespace) -> int:
