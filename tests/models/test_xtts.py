@@ -12,7 +12,7 @@ from myxtts.runtime.machine import Bfloat16, bfloat16_support
 from tests.models.clips import lay_out, make_clips, tiny_model
 
 needs_bfloat16 = pytest.mark.skipif(
-    bfloat16_support() is Bfloat16.ABORTS, reason="TensorFlow 2.21 ends the process at bfloat16 on this CPU"
+    bfloat16_support() is Bfloat16.ABORTS, reason="TensorFlow 2.21 aborts the process with bfloat16 on this CPU"
 )
 
 
