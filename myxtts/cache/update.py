@@ -356,6 +356,7 @@ class _Update:
             **self.writer.sizes(),
         }
         if is_worth_compacting(self.location.folder, records, data, files.n_mels):
+            generation += 1  # this run may have appended to files of the generation before
             records, data = compact(self.location.folder, records, data, files.n_mels, generation)
             columns |= record_columns(records)
         tables = {

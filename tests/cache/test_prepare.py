@@ -187,6 +187,16 @@ def test_a_cache_of_0_1_0_is_continued_and_gets_what_it_lacks(corpus, jobs):
     assert (prepare(corpus).report.outcome.kept, jobs) == (CLIPS, [])
 
 
+def test_a_cache_of_0_1_0_of_which_many_clips_were_removed_is_continued(corpus, lines):
+    before = contents(prepare(corpus))
+    make_older(prepare(corpus).folder)
+    write_metadata(corpus, dict(list(lines.items())[:2]))
+    cache = prepare(corpus)
+    assert cache.num_rows == 1 + int(cache.frame_counts.sum())
+    for clip_id, (frames, _) in contents(cache).items():
+        np.testing.assert_array_equal(frames, before[clip_id][0])
+
+
 @needs_pyworld
 def test_the_sound_of_clips_is_added_to_a_cache_and_survives_later_changes(corpus, lines):
     before = prepare(corpus)

@@ -144,6 +144,17 @@ def test_an_interrupt_stops_cleanly_and_the_next_run_continues(tmp_path):
     assert prepare_cache(tiny_config(), tmp_path / "corpus").report.outcome.recovered >= 4
 
 
+def test_a_first_run_that_was_killed_continues_without_clips_that_were_removed_since(tmp_path):
+    folder = tmp_path / "corpus"
+    lines = make_corpus(folder, 12)
+    prepare_and_be_killed(folder, tmp_path / "workers.json", "SIGKILL")
+    write_metadata(folder, dict(list(lines.items())[:2]))
+    cache = prepare_cache(tiny_config(), folder)
+    assert (cache.num_clips, cache.report.outcome.recovered) == (2, 2)
+    assert cache.num_rows == 1 + int(cache.frame_counts.sum())
+    assert verify_and_fix_cache(cache.folder).is_clean
+
+
 def test_the_published_cache_stays_usable_while_an_incremental_run_is_killed(tmp_path):
     folder = tmp_path / "corpus"
     first = make_corpus(folder, 3)
