@@ -145,6 +145,8 @@ def _open_audio(path: str | Path) -> Iterator[soundfile.SoundFile]:
             f"{path} cannot be read as audio ({error.error_string.rstrip('.')}). Expected: WAV, FLAC, Ogg, Opus or MP3.",
             "not audio",
         ) from None
+    except UnicodeEncodeError:
+        raise AudioError(f"The name of {path} is not UTF-8. Rename it.", "invalid UTF-8") from None
 
 
 def _check_whole(path: str | Path) -> None:

@@ -261,6 +261,8 @@ def with_prepared_language(
 
 def _prepared_languages(data_folder: Path, config: DataConfig) -> set[str]:
     """Languages of the clips of the newest published cache of a corpus; empty if there is none."""
+    if not os.path.isdir(data_folder):  # reading the corpus says why
+        return set()
     roots = {root_next_to(data_folder.resolve())} if config.cache_dir is None else set()
     with suppress(CacheError):  # this user has no folder for caches
         roots.add(cache_root(data_folder, config))

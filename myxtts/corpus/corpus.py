@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from myxtts.config.config import DEFAULT_LANGUAGE, DataConfig
-from myxtts.corpus.folder_index import FolderIndex
+from myxtts.corpus.folder_index import FolderIndex, existing_folder, is_unicode
 from myxtts.corpus.layouts import ClipList, CorpusLayout, recognize_layout
 from myxtts.corpus.metadata import ClipRow
 from myxtts.corpus.utterance import (
@@ -46,6 +46,8 @@ MISSING_BYTES = -1
 LONGEST_LICENSE_NAME = 200
 """Characters; a text without a declared name is cut here."""
 _DECLARED_LICENSE = re.compile(r"^(?:(?:License|SPDX-License-Identifier): *)+(\S.*?) *$", re.MULTILINE)
+SHOWN_ID = 80
+"""Characters of an unusable id that a message shows."""
 SAME_ID_PREFIX = "validation/"
 """Added to the ids of validation clips in a folder of their own where a training clip has the same id."""
 
@@ -193,8 +195,8 @@ def read_manifest(
     """
     if split not in ("train", "validation", "all"):
         raise ValueError(f"split must be train, validation or all. Received: {split!r}.")
-    root = _existing_folder(folder)
-    other = _existing_folder(val_folder) if val_folder is not None else root
+    root = existing_folder(folder)
+    other = existing_folder(val_folder) if val_folder is not None else root
     if other == root:
         return _read_split(FolderIndex.walk(root), default_language, split, validation_fraction)
     if split == "validation":
@@ -212,8 +214,8 @@ def read_splits(
 
     Rejected clips are in both manifests where the corpus has only one list.
     """
-    root = _existing_folder(folder)
-    if val_folder is not None and _existing_folder(val_folder) != root:
+    root = existing_folder(folder)
+    if val_folder is not None and existing_folder(val_folder) != root:
         return (
             read_manifest(root, default_language, "train", validation_fraction, val_folder),
             read_manifest(root, default_language, "validation", validation_fraction, val_folder),
@@ -310,6 +312,11 @@ def _find_recordings(
             reason, detail = WRONG_SCRIPT, explain_foreign_script(script, language, has_column)
         elif (found := index.find_audio(audio)) is None:
             reason, detail = index.explain_missing(audio, origin)
+        elif not is_unicode(f"{clip_id}{text}{speaker}{found}"):
+            reason, detail = (
+                "invalid UTF-8",
+                f"{origin}: id, text, speaker or file name is not UTF-8; rename or rewrite it",
+            )
         elif found in seen:
             reason, detail = "duplicate id", f"{origin}: the recording {found} is listed more than once"
         if reason is not None or found is None:
@@ -343,20 +350,6 @@ def _is_remark(text: str) -> bool:
     return text.find(closing) == len(text) - 1
 
 
-def _existing_folder(folder: str | Path) -> Path:
-    path = Path(os.path.expanduser(folder))
-    try:
-        is_folder, cause = path.is_dir(), ""
-    except OSError as error:  # a name that is too long, for example
-        is_folder, cause = False, f" ({error.strerror})"
-    if not is_folder:
-        raise CorpusError(
-            f"The folder of recordings does not exist{cause}. Received: {str(folder)[:200]}. "
-            "Expected: a folder with metadata.csv and wavs/."
-        )
-    return path.resolve()
-
-
 def _explain_nothing_usable(root: Path, layout: CorpusLayout, clips: ClipList, rejected: list[Rejection]) -> str:
     summary = f": {summarize_rejections(rejected)}" if rejected else ""
     message = f"No usable clip in {root} (read as {layout.name}){summary}."
@@ -364,7 +357,8 @@ def _explain_nothing_usable(root: Path, layout: CorpusLayout, clips: ClipList, r
     if first is None and rejected:  # the files were understood
         return "\n".join([message, *clips.notices])
     if first is not None:
-        message += f" The first: {first.id or 'a line'}: {first.reason} ({first.detail})."
+        first_id = f"{first.id:.{SHOWN_ID}}" or "a line"
+        message += f" The first: {first_id}: {first.reason} ({first.detail})."
     if clips.shown:
         message += "\nThe file begins:\n" + "\n".join(f"  {line}" for line in clips.shown)
     return "\n".join([message, *clips.notices, layout.expected])

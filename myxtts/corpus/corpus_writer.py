@@ -16,7 +16,7 @@ from pathlib import Path
 
 from myxtts.audio.files import probe_audio, read_audio, resample, write_audio
 from myxtts.config.config import DEFAULT_LANGUAGE
-from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, speakers_by_folder
+from myxtts.corpus.folder_index import AUDIO_EXTENSIONS, existing_folder, is_unicode, speakers_by_folder
 from myxtts.corpus.layouts import read_texts
 from myxtts.corpus.metadata import SINGLE_SPEAKER
 from myxtts.corpus.utterance import WRONG_SCRIPT, Rejection, summarize_rejections, write_rejected_csv
@@ -159,12 +159,8 @@ def build_folder_corpus(
     where the two are on different disks).
     """
     language = resolve_language(language)
-    source = Path(folder).resolve()
-    if not os.path.isdir(source):
-        raise CorpusError(
-            f"{folder} is not a folder. Expected a folder of recordings and texts, such as hello.wav and hello.txt."
-        )
-    target = source if out is None else Path(out).resolve()
+    source = existing_folder(folder, "a folder of recordings and texts, such as hello.wav and hello.txt")
+    target = source if out is None else Path(os.path.realpath(out))
     if out is None and (source / "metadata.csv").exists():
         raise CorpusError(f"{source} already has a metadata.csv. Remove it, or name another folder to write to.")
     recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
@@ -217,8 +213,10 @@ def _read_pair(
     clip_id = os.path.splitext(relative)[0]
     text = " ".join((written or "").replace("|", " ").split())
     script = foreign_script(text, language)
-    if not audio.resolve().is_relative_to(source):
+    if not Path(os.path.realpath(audio)).is_relative_to(source):
         reason, detail = "outside the folder", "a link that leads out of the folder"
+    elif not is_unicode(relative):
+        reason, detail = "invalid UTF-8", "the file name is not UTF-8; rename it"
     elif written is None:
         reason, detail = "empty text", "no .txt of the same name"
     elif not text:

@@ -59,17 +59,19 @@ class FolderIndex:
             prefix = pending.pop()
             for entry in index._list(prefix):
                 relative = prefix + entry.name
+                is_folder = _is_folder(entry)
                 if entry.is_symlink():
-                    real = os.path.realpath(entry.path)
+                    real = _real_path(entry)
                     if not real.startswith(inside):
                         index.links_out.append(relative)
-                        if not prefix and relative.lower().endswith(METADATA_EXTENSIONS) and entry.is_file():
+                        is_list = not prefix and relative.lower().endswith(METADATA_EXTENSIONS)
+                        if is_list and os.path.isfile(entry.path):
                             index.top_files.add(relative)
                         continue
-                    if entry.is_dir() and real in visited:
+                    if is_folder and real in visited:
                         continue
                     visited.add(real)
-                if not entry.is_dir():
+                if not is_folder:
                     index._add_file(relative, prefix)
                     continue
                 pending.append(relative + "/")
@@ -180,6 +182,48 @@ class FolderIndex:
         if folder not in self._folders:
             self._folders[folder] = self.root / folder
         return self._folders[folder] / name
+
+
+def existing_folder(folder: str | Path, expected: str = "a folder with metadata.csv and wavs/") -> Path:
+    """The absolute path of a folder of recordings; raises a `CorpusError` that says why it cannot be one."""
+    path = Path(os.path.expanduser(folder))
+    try:
+        is_folder, cause = path.is_dir(), ""
+    except OSError as error:  # a name that is too long, for example
+        is_folder, cause = False, f" ({error.strerror})"
+    if not is_folder:
+        raise CorpusError(
+            f"The folder of recordings does not exist{cause}. Received: {str(folder)[:200]}. Expected: {expected}."
+        )
+    path = path.resolve()
+    if not is_unicode(str(path)):
+        raise CorpusError(f"The name of the folder {path} is not UTF-8. Rename it.")
+    return path
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be stored as UTF-8: file names in other encodings and JSON such as `"\\ud800"` cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """False also for what cannot be looked at, such as a link to itself: reading it as a recording gives the reason."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _real_path(entry: os.DirEntry[str]) -> str:
+    """Where a link leads; its own path if it has just disappeared or may not be read."""
+    try:
+        return os.path.realpath(entry.path)
+    except OSError:
+        return entry.path
 
 
 def _composed(name: str) -> str:

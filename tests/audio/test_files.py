@@ -1,6 +1,7 @@
 """Audio files of every format are read and written; unusable files are rejected with a reason."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -243,3 +244,12 @@ def test_an_mp3_with_a_tag_and_without_a_header_frame_is_read(tmp_path):
     announced, _ = probe_audio(tmp_path / "b.mp3")
     samples, _ = read_audio(tmp_path / "b.mp3")
     assert announced - 2304 <= len(samples) < announced
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode on this system")
+def test_a_recording_whose_name_is_not_utf8_is_one_clear_error(tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.wav")
+    write_audio(tmp_path / "a.wav", np.zeros(100, np.float32), 16000)
+    os.rename(tmp_path / "a.wav", path)
+    with pytest.raises(AudioError, match="not UTF-8"):
+        read_audio(path)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from myxtts.corpus.corpus import SAME_ID_PREFIX, bundled_corpus, is_held_out, re
 from myxtts.corpus.folder_index import FolderIndex
 from myxtts.errors import CorpusError
 from tests.corpus.tiny_corpus import make_corpus, write_metadata
+
+needs_any_file_name = pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode on this system")
 
 
 def make_folder(folder, metadata, audio=("a.wav", "b.wav"), place="wavs"):
@@ -356,3 +359,48 @@ def test_names_that_the_locale_cannot_find_are_an_error(tmp_path, monkeypatch, i
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
     with pytest.raises(CorpusError, match="PYTHONUTF8=1"):
         read_corpus(DataConfig(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"file_name": "clip001.wav", "text": "\\ud800 two"}',
+        '{"file_name": "clip001.wav", "text": "two", "speaker": "\\ud800"}',
+    ],
+)
+def test_half_a_character_in_json_rejects_its_line_only(tmp_path, line):
+    make_corpus(tmp_path, 2)
+    (tmp_path / "metadata.csv").unlink()
+    (tmp_path / "metadata.jsonl").write_text(f'{{"file_name": "clip000.wav", "text": "one"}}\n{line}\n')
+    corpus = read_corpus(DataConfig(), tmp_path)
+    assert [one.id for one in corpus.utterances] == ["clip000"]
+    assert [(one.id, one.reason) for one in corpus.rejections] == [("clip001", "invalid UTF-8")]
+
+
+@needs_any_file_name
+def test_a_recording_whose_name_is_not_utf8_is_rejected_alone(tmp_path):
+    make_corpus(tmp_path, 1)
+    (tmp_path / "metadata.csv").unlink()
+    for stem in (b"a", b"\xff"):
+        base = os.fsencode(tmp_path) + b"/wavs/" + stem
+        os.link(tmp_path / "wavs" / "clip000.wav", base + b".wav")
+        with open(base + b".txt", "w") as file:
+            file.write("one")
+    corpus = read_corpus(DataConfig(), tmp_path)
+    assert [one.id for one in corpus.utterances] == ["wavs/a"]
+    assert ("wavs/\udcff", "invalid UTF-8") in [(one.id, one.reason) for one in corpus.rejections]
+
+
+@needs_any_file_name
+def test_a_folder_whose_name_is_not_utf8_is_one_clear_error(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    with pytest.raises(CorpusError, match="not UTF-8"):
+        read_corpus(DataConfig(), os.fsdecode(folder))
+
+
+def test_the_message_about_unusable_lines_stays_short(tmp_path):
+    (tmp_path / "metadata.csv").write_text("[" * 100_000)
+    with pytest.raises(CorpusError) as caught:
+        read_corpus(DataConfig(), tmp_path)
+    assert len(str(caught.value)) < 1500

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -181,3 +182,16 @@ def test_a_folder_without_pairs_is_an_error(tmp_path):
     write_audio(tmp_path / "alone.wav", tone(), 16000)
     with pytest.raises(CorpusError, match="same name"):
         build_folder_corpus(tmp_path)
+
+
+def test_a_link_to_itself_and_a_name_that_is_not_utf8_are_rejected(tmp_path):
+    source = make_pairs(tmp_path / "in")
+    before = build_folder_corpus(source, tmp_path / "before")
+    (source / "loop.wav").symlink_to("loop.wav")
+    names = {"loop"}
+    if sys.platform == "linux":
+        with open(os.fsencode(source) + b"/\xff.wav", "wb"):
+            names.add("\udcff")
+    after = build_folder_corpus(source, tmp_path / "after")
+    assert after.clips == before.clips
+    assert names <= {each.id for each in after.rejected}

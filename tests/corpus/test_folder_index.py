@@ -43,3 +43,23 @@ def test_subfolders_that_recordings_do_not_share_are_speakers(paths, speakers):
 def test_a_folder_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match="cannot be read"):
         FolderIndex.walk(tmp_path / "gone")
+
+
+def test_a_link_to_itself_and_one_to_a_folder_above_are_walked_past(tmp_path):
+    (tmp_path / "a.wav").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "up").symlink_to("..")
+    assert FolderIndex.walk(tmp_path.resolve()).find_audio("a") == "a.wav"
+
+
+def test_a_link_that_disappears_during_the_walk_is_walked_past(tmp_path, monkeypatch):
+    (tmp_path / "a.wav").touch()
+    (tmp_path / "gone.wav").symlink_to("a.wav")
+
+    def gone(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr("os.path.realpath", gone)
+    assert FolderIndex.walk(tmp_path).find_audio("a") == "a.wav"
