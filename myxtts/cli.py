@@ -19,6 +19,7 @@ from myxtts.runtime.console import (
     discard_unwritable_output,
     escape_unencodable_characters,
     flush_output,
+    open_closed_streams,
     printable,
 )
 from myxtts.runtime.safe_files import is_full
@@ -105,6 +106,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a user's mistake is one message on standard error, not a traceback."""
+    open_closed_streams()
     escape_unencodable_characters()
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)

@@ -198,3 +198,21 @@ def test_watching_the_device_prints_a_reading(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "CPU" in done.stdout
     assert len((tmp_path / "gpu_monitor.csv").read_text().splitlines()) >= 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of Unix closes the streams")
+@pytest.mark.parametrize(
+    ("closed", "words", "code", "error"),
+    [
+        (">&-", ["config"], 0, ""),
+        ("2>&-", ["prepare", "nowhere"], 2, ""),
+        ("<&-", ["say"], 2, "myxtts say: Standard input is empty. Expected text to speak.\n"),
+        ("<&- >&-", ["voice", "show", "nowhere"], 2, "myxtts voice: nowhere is not a voice"),
+    ],
+)
+def test_closed_standard_streams_are_empty(closed, words, code, error, tmp_path):
+    command = ["sh", "-c", f'exec "$0" -m myxtts.cli "$@" {closed}', sys.executable, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code
+    assert (done.stdout, done.stderr[: len(error)]) == ("", error)
+    assert "Traceback" not in done.stderr

@@ -48,6 +48,16 @@ def print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
+def open_closed_streams() -> None:
+    """Open /dev/null for standard streams that the caller has closed (`myxtts … >&-`), for which Python has no object.
+
+    Otherwise a file that is opened later would get the descriptor of a standard stream, and what is printed with it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
+
+
 def escape_unencodable_characters() -> None:
     """Print characters that the output's encoding lacks (`LANG=C`) as `\\u…` instead of raising UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
