@@ -349,8 +349,13 @@ def run_advise(arguments: argparse.Namespace) -> int:
     from myxtts.evaluation.advise import advice_lines, advise
     from myxtts.evaluation.score_report import write_report
     from myxtts.synthesis.bundled import find_voice
+    from myxtts.synthesis.output import check_places
+    from myxtts.synthesis.voice_folder import read_description
 
+    check_places([arguments.json])
     voice = None if arguments.voice is None else find_voice(arguments.voice)
+    if voice is not None:
+        read_description(voice)  # before the recordings are measured
     with exit_on_signals(), open_progress() as progress:
         manifest = read_manifest(arguments.data, arguments.language, "all")
         advice = advise(arguments.data, manifest.utterances, manifest.rejected, voice, progress)

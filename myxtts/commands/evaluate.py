@@ -120,8 +120,10 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from myxtts.evaluation.score_report import score_card, terminal_table, with_recordings_of, write_json
     from myxtts.evaluation.sentence_sets import trained_sentences, training_notice
     from myxtts.runtime.progress import open_progress
+    from myxtts.synthesis.output import check_places
     from myxtts.synthesis.score_card import save_score_card, weights_checksum
 
+    check_places([arguments.json, arguments.html])
     voice_folder, description = _described_voice(arguments)
     weights = "" if voice_folder is None else weights_checksum(voice_folder)
     split = None if description is None else description.training_split

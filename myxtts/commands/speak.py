@@ -363,7 +363,14 @@ class _Destination:
 def _open_destination(arguments: argparse.Namespace, description: VoiceDescription) -> Iterator[_Destination]:
     """The checked destination. A file without a given name is a new one, and is removed if the block fails."""
     from myxtts.audio.files import check_rate
-    from myxtts.synthesis.output import check_output_rate, check_place, find_player, new_file, resolve_format
+    from myxtts.synthesis.output import (
+        check_output_rate,
+        check_place,
+        check_places,
+        find_player,
+        new_file,
+        resolve_format,
+    )
     from myxtts.synthesis.timings import check_timings_name
 
     output, is_stream = arguments.output, arguments.output == STANDARD_STREAM
@@ -377,10 +384,8 @@ def _open_destination(arguments: argparse.Namespace, description: VoiceDescripti
     timings = None if arguments.timings is None else Path(arguments.timings)
     if timings is not None:
         check_timings_name(timings)
-        check_place(timings)
     player = find_player() if arguments.play else None
-    if path is not None:
-        check_place(path)
+    check_places([path, timings, getattr(arguments, "save_speaker", None)])
     if output is not None or player is not None:
         yield _Destination(output is not None, path, format, player, sample_rate, timings)
         return

@@ -112,6 +112,8 @@ def replacing(path: str | Path, *, is_durable: bool = True) -> Iterator[Path]:
         is_durable: wait until the content is on the disk. Not needed for files that are written every second.
     """
     path = Path(path)
+    with contextlib.suppress(FileNotFoundError):
+        check_regular_file(path)  # a pipe or a device such as /dev/null would be replaced by a file
     temporary = temporary_path(path)
     try:
         yield temporary

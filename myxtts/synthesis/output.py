@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -112,6 +112,18 @@ def check_output(path: str | Path, format: str | None) -> str:
     name = resolve_format(path, format)
     check_place(path)
     return name
+
+
+def check_places(paths: Iterable[str | Path | None]) -> None:
+    """Raise an `AudioError` if one of the files that a command will write cannot be, or two are the same; None: not wanted."""
+    named: set[str] = set()
+    for path in paths:
+        if path is None:
+            continue
+        check_place(path)
+        if os.path.realpath(path) in named:
+            raise AudioError(f"{path} is named for two different files. Give each its own name.", "missing")
+        named.add(os.path.realpath(path))
 
 
 def check_place(path: str | Path) -> None:

@@ -284,3 +284,16 @@ def test_bundled_voices_record_what_they_were_trained_on():
         assert split.num_held_out_clips >= 50
         assert split.was_trained_on("Author of the danger trail, Philip Steels, etc.")
         assert not any(split.was_trained_on(each.text) for each in everyday_sentences() if len(each.text.split()) > 3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--json", "nowhere/a.json"], "The folder nowhere does not exist"),
+        (["--html", "."], "not a regular file"),
+        (["--json", "a", "--html", "./a"], "two different files"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(flags, message, capsys, here):
+    error = failure_of(capsys, "evaluate", "kathleen", *flags)
+    assert message in error

@@ -36,6 +36,7 @@ def no_voice(monkeypatch):
         (["Hello", "-o", "{folder}/a.wav", "--speaker", "nobody"], "no speaker 'nobody'. It has: anna"),
         (["Hello", "-o", "{folder}/a.wav", "--speaker", "a" * 300], "no speaker 'aaa"),
         (["Hello", "-o", "{folder}/a.wav", "--language", "xx"], "no language 'xx'"),
+        (["Hello", "-o", "{folder}/a.json", "--format", "wav", "--timings", "{folder}/a.json"], "two different files"),
         (["Hello", "-o", "{folder}/" + "a" * 300 + ".wav"], "cannot be written: File name too long"),
         (["a" * (LONGEST_TEXT + 1), "-o", "{folder}/a.wav"], "Split it"),
         (["Hello", "-o", "{folder}/a.wav", "--voice", "a" * 300], "is not a voice"),

@@ -156,3 +156,12 @@ def test_the_printed_command_trains_what_was_estimated(tmp_path, minutes, starts
 def test_the_estimated_time_is_that_of_the_measured_run():
     """900 steps of 8 clips of 7.3 s took 4 minutes on a machine with 240 GFLOP/s (docs/training.md)."""
     assert 3 < training_minutes(450, 7.3, 240.0, 62.5) < 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [(["--voice", "nowhere"], "nowhere is not a voice"), (["--json", "no/a.json"], "does not exist")],
+)
+def test_a_wrong_flag_of_advise_is_reported_before_anything_is_measured(flags, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in failure_of(capsys, "advise", "not-even-read", *flags)

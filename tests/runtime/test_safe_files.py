@@ -90,6 +90,16 @@ def test_a_failed_write_keeps_the_old_file_and_removes_the_temporary_one(tmp_pat
     assert os.listdir(tmp_path) == ["a.bin"]
 
 
+def test_a_pipe_and_a_device_are_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name, kind in (("pipe", "a pipe"), ("device", "a device")):
+        with pytest.raises(OSError, match=f"it is {kind}, not a regular file"):
+            write_atomically(tmp_path / name, b"x")
+    assert sorted(os.listdir(tmp_path)) == ["device", "pipe"]
+    assert (tmp_path / "device").is_symlink()
+
+
 def test_names_as_long_as_the_file_system_allows_can_be_replaced(tmp_path):
     target = tmp_path / ("n" * 255)
     write_atomically(target, b"x")
