@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import platformdirs
@@ -28,6 +29,7 @@ from myxtts.corpus.corpus import Corpus, bundled_corpus
 from myxtts.corpus.utterance import Utterance
 from myxtts.errors import CacheError, CorpusError
 from myxtts.runtime.progress import ProgressCallback, ignore_line
+from myxtts.runtime.safe_files import open_regular_file
 from myxtts.runtime.workers import WorkerPool
 from myxtts.text.tokenizer import FrontEnd
 
@@ -236,8 +238,9 @@ def _file_keys(corpus: Corpus) -> np.ndarray:
 def _read_kept(path: Path) -> np.ndarray:
     """What was probed before; a damaged file only costs the probing."""
     try:
-        kept = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with open_regular_file(path) as file:
+            kept = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError, MemoryError):  # the header is Python code
         return np.zeros(0, RATE)
     return kept if kept.dtype == RATE and kept.ndim == 1 else np.zeros(0, RATE)
 

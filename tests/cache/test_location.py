@@ -122,7 +122,14 @@ def test_a_corpus_that_moved_keeps_its_rates(tmp_path, probe):
     assert probe(tmp_path / "new")[1] == []
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", None])
+def npy(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+HOSTILE_HEADERS = (b"((((", b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,)}\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", None, *map(npy, HOSTILE_HEADERS)])
 def test_a_damaged_list_costs_the_probing(tmp_path, probe, content):
     make_corpus(tmp_path, 2)
     path = tmp_path / RATES_NAME
