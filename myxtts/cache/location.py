@@ -240,7 +240,15 @@ def _read_kept(path: Path) -> np.ndarray:
     try:
         with open_regular_file(path) as file:
             kept = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError, TokenError, MemoryError):  # the header is Python code
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
+        SyntaxError,
+        TokenError,
+        MemoryError,
+    ):  # the header is Python code
         return np.zeros(0, RATE)
     return kept if kept.dtype == RATE and kept.ndim == 1 else np.zeros(0, RATE)
 

@@ -23,7 +23,15 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.files import write_audio
-from myxtts.corpus.corpus_writer import CorpusSummary, MetadataLine, finish_corpus, make_folder, write_split, write_text
+from myxtts.corpus.corpus_writer import (
+    CorpusSummary,
+    MetadataLine,
+    check_target,
+    finish_corpus,
+    make_folder,
+    write_split,
+    write_text,
+)
 from myxtts.corpus.utterance import Rejection
 from myxtts.errors import CorpusError, install_line
 
@@ -203,6 +211,7 @@ def build_asterisk_corpus(
 
     `held_out` > 0 also writes metadata_eval.csv with that many sentences, and metadata_train.csv with the rest.
     """
+    check_target(Path(out))
     packages = read_prompt_packages(
         list(dict.fromkeys(languages)),
         [Path(deb) for deb in debs] if debs else None,

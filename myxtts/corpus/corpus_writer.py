@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,17 +129,24 @@ def make_folder(folder: Path) -> None:
         raise CorpusError(f"The folder {folder} cannot be created: {error.strerror}. Name another one.") from None
 
 
+def check_target(folder: Path) -> None:
+    """Raise `CorpusError` where a recipe would replace a metadata.csv that no recipe wrote (they write rejected.csv as well)."""
+    if os.path.exists(folder / "metadata.csv") and not os.path.exists(folder / "rejected.csv"):
+        raise CorpusError(f"{folder} already has a metadata.csv. Remove it, or name another folder to write to.")
+
+
 def link_or_copy(audio: Path, target: Path, copy: bool) -> None:
     """Put a recording into a corpus: as a hard link if possible, which takes no space and does not lead out of the corpus."""
     make_folder(target.parent)
-    target.unlink(missing_ok=True)
-    if not copy:
-        try:
-            os.link(audio, target)
-            return
-        except OSError:
-            pass  # another disk, or a file system without hard links: the copy below is the documented way
+    is_there = os.path.exists(target) and os.path.samefile(audio, target)
+    if is_there and (not copy or os.path.realpath(audio) == os.path.realpath(target)):
+        return  # the corpus is written to where its recordings are, or a second time
     try:
+        target.unlink(missing_ok=True)
+        if not copy:
+            with suppress(OSError):  # another disk, or a file system without hard links: it is copied
+                os.link(audio, target)
+                return
         with replacing(target) as temporary:
             shutil.copyfile(audio, temporary)
     except OSError as error:
@@ -163,6 +171,7 @@ def build_folder_corpus(
     target = source if out is None else Path(os.path.realpath(out))
     if out is None and (source / "metadata.csv").exists():
         raise CorpusError(f"{source} already has a metadata.csv. Remove it, or name another folder to write to.")
+    check_target(target)
     recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
     names = [path.relative_to(source).as_posix() for path in recordings]
     texts = read_texts(source, [_text_path(name) for name in names if (source / _text_path(name)).exists()], language)

@@ -20,13 +20,14 @@ from myxtts.corpus.corpus import read_splits
 from myxtts.corpus.corpus_writer import (
     CorpusSummary,
     MetadataLine,
+    check_target,
     finish_corpus,
     link_or_copy,
     make_folder,
     write_metadata,
     write_text,
 )
-from myxtts.corpus.folder_index import FolderIndex
+from myxtts.corpus.folder_index import FolderIndex, existing_folder
 from myxtts.corpus.metadata import read_metadata
 from myxtts.corpus.utterance import Rejection, Utterance
 from myxtts.errors import AudioError, CorpusError
@@ -109,6 +110,7 @@ def build_public_corpus(
     corpus: PublicCorpus, folder: str | Path, out: str | Path, copy_audio: bool = False
 ) -> CorpusSummary:
     """Write one of `READABLE` as a corpus at `out`, with links to the recordings in `folder` (copies with `copy_audio`)."""
+    check_target(Path(out))
     train, held_out = read_splits(folder, corpus.language, 0.0)
     rejected = list(dict.fromkeys((*train.rejected, *held_out.rejected)))
     held_out_ids = {one.id for one in held_out.utterances}
@@ -133,7 +135,8 @@ def build_freeswitch_corpus(
     copy_audio: bool = False,
 ) -> CorpusSummary:
     """Write FreeSWITCH's prompts at 48 kHz as a corpus; `phrases` is docs/phrase of signalwire/freeswitch."""
-    source, target = Path(folder), Path(out)
+    source, target = existing_folder(folder, "a clone of freeswitch/freeswitch-sounds"), Path(out)
+    check_target(target)
     lines: list[MetadataLine] = []
     rejected: list[Rejection] = []
     licenses = []
@@ -173,7 +176,8 @@ def build_audiomnist_corpus(
     """
     if digits_per_clip not in (1, 2, 5, 10):
         raise CorpusError(f"Digits per clip must be 1, 2, 5 or 10. Received: {digits_per_clip}.")
-    source, target = Path(folder) / "data", Path(out)
+    source, target = existing_folder(folder, "a clone of soerenab/AudioMNIST") / "data", Path(out)
+    check_target(target)
     speakers = sorted(path.name for path in source.glob("[0-9][0-9]") if path.is_dir())
     if not speakers:
         raise CorpusError(

@@ -170,6 +170,33 @@ def test_a_pipe_as_a_text_file_is_rejected_without_waiting(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("copy_audio", [False, True])
+def test_recordings_that_are_already_where_the_corpus_is_written_stay_there(tmp_path, copy_audio):
+    source = make_pairs(tmp_path / "corpus" / "wavs")
+    for _ in range(2):
+        summary = build_folder_corpus(source, tmp_path / "corpus", language="fa", copy_audio=copy_audio)
+        assert summary.clips == 2
+        assert probe_audio(source / "one.wav") == (16000, 16000)
+
+
+def test_a_folder_in_place_of_a_recording_is_one_clear_error(tmp_path):
+    source = make_pairs(tmp_path / "pairs")
+    (tmp_path / "out" / "wavs" / "one.wav").mkdir(parents=True)
+    with pytest.raises(CorpusError, match="cannot be written"):
+        build_folder_corpus(source, tmp_path / "out", language="fa")
+
+
+def test_only_a_metadata_file_that_a_recipe_wrote_is_replaced(tmp_path):
+    source, out = make_pairs(tmp_path / "pairs"), tmp_path / "out"
+    build_folder_corpus(source, out, language="fa")
+    build_folder_corpus(source, out, language="fa")
+    (out / "rejected.csv").unlink()
+    (out / "metadata.csv").write_text("mine|Mine")
+    with pytest.raises(CorpusError, match=r"already has a metadata\.csv"):
+        build_folder_corpus(source, out, language="fa")
+    assert (out / "metadata.csv").read_text() == "mine|Mine"
+
+
 def test_an_existing_metadata_file_is_not_overwritten(tmp_path):
     folder = make_pairs(tmp_path / "pairs")
     (folder / "metadata.csv").write_text("precious")
