@@ -154,9 +154,10 @@ def run_export(arguments: argparse.Namespace) -> int:
     """Write a voice for another program."""
     from myxtts.export.piper import export_piper
     from myxtts.export.sherpa import export_sherpa
-    from myxtts.export.whole_voice import export_onnx
+    from myxtts.export.whole_voice import check_new_folder, export_onnx
     from myxtts.synthesis.bundled import find_voice
 
+    check_new_folder(arguments.out)  # making the lexicon takes a minute
     voice = find_voice(arguments.voice, *([] if arguments.language is None else [arguments.language]))
     if arguments.format == "piper":
         if arguments.words is not None:
@@ -193,7 +194,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
 
     source = find_voice(arguments.source)
-    if (source / DESCRIPTION_NAME).is_file():
+    if os.path.isfile(source / DESCRIPTION_NAME):
         if arguments.license or arguments.attribution:
             raise VoiceError(
                 f"{source} is a voice, and a copy keeps its license and credits. Leave out --license and --attribution."

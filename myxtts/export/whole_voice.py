@@ -10,6 +10,7 @@ not find, so it is long; our own front end reads every word of it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
@@ -207,10 +208,20 @@ def export_onnx(folder: Path, out: Path, language: str | None = None, words: Seq
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+def check_new_folder(out: Path) -> None:
+    """Raise a `VoiceError` if an export cannot become the folder `out`."""
+    try:
+        os.lstat(out)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise VoiceError(f"{str(out)[:200]} could not be written: {cause_of(error)}.") from None
+    raise VoiceError(f"{out} exists, so it was not replaced. Name a new folder.")
+
+
 def write_export(voice: WholeVoice, out: Path, files: dict[str, bytes]) -> Path:
     """Write the files of an export, and the license of the voice, into a new folder."""
-    if out.exists():
-        raise VoiceError(f"{out} exists, so it was not replaced. Name a new folder.")
+    check_new_folder(out)
     if (full_license := license_file(voice.folder)) is not None:
         files[LICENSE_NAME] = full_license.read_bytes()
     try:
