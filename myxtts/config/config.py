@@ -24,6 +24,8 @@ PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_INT)]
 NaturalInt = Annotated[int, Field(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST_FLOAT)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Name = Annotated[str, Field(min_length=1)]
+"""Of a file, folder or voice. An empty one, as of an unset variable of a shell, would be the current folder."""
 Auto = Literal["auto"]
 
 
@@ -43,7 +45,7 @@ DEFAULT_SIZE = "tiny"
 class CorpusConfig:
     """One of several corpora that are trained on together."""
 
-    folder: Annotated[str, Field(min_length=1)]
+    folder: Name
     """Folder of recordings, as for train_data."""
     name: Annotated[str, Field(min_length=1, max_length=60)] | None = None
     """Short name, used where two corpora have a speaker of the same name. Null: the name of the folder."""
@@ -65,7 +67,7 @@ ListedCorpus = Annotated[CorpusConfig, BeforeValidator(_listed_corpus)]
 class DataConfig:
     """Recordings, texts, the cache, and how batches are shaped and loaded."""
 
-    train_data: str | None = None
+    train_data: Name | None = None
     """Folder of recordings with metadata.csv. Null: the bundled English prompts."""
     corpora: Annotated[tuple[ListedCorpus, ...], Field(strict=False, max_length=100)] = ()
     """Several corpora that are trained on together, instead of train_data: a list of folders, or of folder, weight, language and
@@ -78,11 +80,11 @@ class DataConfig:
     bandwidth_aware: bool | Literal["always"] = True
     """Mask the losses above the true bandwidth of a recording. True: where enough other recordings reach higher. Always: also
     where none does, for a run that starts from a voice with these bands (the default with init_from)."""
-    val_data: str | None = None
+    val_data: Name | None = None
     """Folder of validation recordings. Null: metadata_eval.csv of train_data, or a fixed split by clip id."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """Fraction of the clips that are held out if there is no validation set."""
-    cache_dir: str | None = None
+    cache_dir: Name | None = None
     """Folder for prepared clips. Null: `.myxtts/cache` next to the recordings, or the user's cache folder."""
     cache_memory_mb: PositiveInt = 4096
     """Prepared corpora up to this size (MB) are loaded into memory; larger ones are memory-mapped."""
@@ -92,7 +94,7 @@ class DataConfig:
     text_symbols: Literal["auto", "phonemes", "espeak", "graphemes"] = "auto"
     """Symbols of the texts. Phonemes of English and Persian come from our own G2P, those of other languages from espeak-ng (the
     extra `phonemes`, GPL); espeak: all from espeak-ng. Auto: those of init_from, or phonemes where possible, or graphemes."""
-    lexicon: str | None = None
+    lexicon: Name | None = None
     """Text file of `word<TAB>phonemes` lines; they take precedence over the G2P and espeak-ng."""
     sample_rate: Auto | Annotated[int, Field(ge=8000, le=48000)] = "auto"
     """Sample rate of the voice in Hz; recordings at other rates are resampled. Auto: the rate of init_from; otherwise 24000 for
@@ -214,7 +216,7 @@ class ModelConfig:
 class TrainingConfig:
     """Optimization, compiled steps, checkpoints and logging."""
 
-    checkpoint_dir: str = "./checkpointsmain"
+    checkpoint_dir: Name = "./checkpointsmain"
     """Folder of the run: checkpoints, logs and samples. A run found there is resumed."""
     epochs: PositiveInt = 500
     """Number of times that every training clip is used."""
@@ -277,11 +279,11 @@ class TrainingConfig:
     """Evaluate the voice during training (myxtts evaluate), and choose the best checkpoint by it."""
     evaluation_interval: PositiveInt = 5000
     """Steps between evaluations."""
-    evaluation_recognizer: str | None = None
+    evaluation_recognizer: Name | None = None
     """Speech recognizer of the evaluation, as in `myxtts evaluate --recognizer`. Null: by the language."""
-    tensorboard_log_dir: str | None = None
+    tensorboard_log_dir: Name | None = None
     """Folder of TensorBoard's files. Null: `tensorboard` in checkpoint_dir."""
-    init_from: str | None = None
+    init_from: Name | None = None
     """Start from the weights of this voice or checkpoint (or the name of a bundled voice; `bundled`: the one for the language);
     speakers, symbols and languages are mapped by name. Settings of mel, symbols, language and network that are not given
     follow it (docs/training.md)."""
@@ -291,11 +293,11 @@ class TrainingConfig:
 class VocoderConfig:
     """The vocoder and its training (myxtts train-vocoder). Seed, device, intervals and limits of time are those of `training`."""
 
-    checkpoint_dir: str = "./runs/vocoder"
+    checkpoint_dir: Name = "./runs/vocoder"
     """Folder of the run: checkpoints, logs, samples and vocoder.onnx. A run found there is resumed."""
-    init_from: str | None = None
+    init_from: Name | None = None
     """Start from the weights of this vocoder (its .onnx file, or the folder of a run), to adapt it to a voice."""
-    mels_of: str | None = None
+    mels_of: Name | None = None
     """Voice or checkpoint whose decoder produces a part of the training mels, so that the vocoder learns the mels that it will
     receive (docs/vocoder.md). Null: only mels of the recordings."""
     mels_fraction: Fraction = 0.33

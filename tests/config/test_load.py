@@ -40,6 +40,12 @@ def test_all_problems_are_listed_in_one_error(tmp_path):
     assert all(name in message for name in ("data.n_mels", "data.max_mel_frames", "training.seed", "foo"))
 
 
+@pytest.mark.parametrize("name", ["data.train_data", "data.val_data", "data.cache_dir", "training.checkpoint_dir"])
+def test_an_empty_name_is_not_the_current_folder(name):
+    with pytest.raises(ConfigError, match=rf"{name}: must be a text of at least 1 character\. Received: ''\."):
+        load_config(overrides={name: ""})
+
+
 def test_a_nul_character_in_a_name_is_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"data\.cache_dir contains a NUL character"):
         load_config(write(tmp_path, 'data:\n  cache_dir: "a\\0b"\n'))
