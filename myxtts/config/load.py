@@ -74,6 +74,17 @@ class _Loader(yaml.SafeLoader):
             )
         return node
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:  # PyYAML would drop the first value, or the whole first section
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r:.80} is there twice; put both together", problem_mark=key.start_mark
+                )
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         if len(node.value) > LONGEST_INTEGER:
             raise yaml.MarkedYAMLError(

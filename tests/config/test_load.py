@@ -46,6 +46,14 @@ def test_an_empty_name_is_not_the_current_folder(name):
         load_config(overrides={name: ""})
 
 
+@pytest.mark.parametrize(
+    "text", ["data: {n_mels: 80}\nmodel: {}\ndata: {batch_size: 8}\n", "data:\n  n_mels: 80\n  n_mels: 40\n"]
+)
+def test_a_section_or_field_that_is_there_twice_is_rejected(tmp_path, text):
+    with pytest.raises(ConfigError, match="is there twice"):
+        load_config(write(tmp_path, text))
+
+
 def test_a_nul_character_in_a_name_is_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"data\.cache_dir contains a NUL character"):
         load_config(write(tmp_path, 'data:\n  cache_dir: "a\\0b"\n'))
