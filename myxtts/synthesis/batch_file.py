@@ -103,7 +103,10 @@ def _rows(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
             for row in reader:
                 yield reader.line_num, {name: value for name, value in row.items() if name is not None and value}
         except csv.Error as error:
-            raise TextError(f"{path}, line {reader.line_num}: {error!s:.100}.") from None
+            raise TextError(
+                f"{path}, after line {reader.line_num}: {error!s:.100}. Close every quotation mark; texts of more than "
+                f"{csv.field_size_limit():,} characters need a .jsonl file."
+            ) from None
     else:
         raise TextError(f"Expected a .txt, .csv, .tsv or .jsonl file. Received: {str(path)!r:.80}.")
 

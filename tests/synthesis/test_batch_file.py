@@ -39,7 +39,12 @@ def test_every_format_is_read(tmp_path, name, content, expected):
     ("name", "content", "message"),
     [
         ("a.csv", "id,words\none,Hello\n", "line 2: expected a text in the column text"),
-        ("a.csv", 'text\n"open', "unexpected end"),
+        ("a.csv", 'text\n"open', "unexpected end of data. Close every quotation mark"),
+        (
+            "a.csv",
+            f"text\n{'a' * 140_000}\n",
+            "texts of more than 131,072 characters need a .jsonl file",
+        ),
         ("a.csv", "id,text\none,Hello\none,Bye\n", "line 3: the name 'one' was used above"),
         ("a.csv", "text,speed\nHello,fast\n", "line 2: speed is not a number"),
         ("a.csv", "text,speed\nHello,900\n", "line 2: speed must lie between"),
