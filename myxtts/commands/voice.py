@@ -73,7 +73,7 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="STRENGTH",
         help="strength of the decoder's guidance by its text: the mel is sharper, but each step is computed twice "
-        "(default: 0.5 for a checkpoint, 0 if it was distilled; a voice keeps its own)",
+        "(default: for a checkpoint of several speakers 0.5, otherwise and if it was distilled 0; a voice keeps its own)",
     )
     export.add_argument(
         "--decoder-emphasis",

@@ -119,6 +119,7 @@ class RetraceWatch:
         self._fails = on_retrace == "fail"
         self._compilations = 0
         self._expected_depth = 0
+        self._before_expected = Counts(0, None, 0)
         self._at_warmup: Counts | None = None
         self._retraces: list[Retrace] = []
         for name, function in (functions or {}).items():
@@ -148,13 +149,17 @@ class RetraceWatch:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """Inside the block (in any thread) new traces and compilations are intended and not reported."""
+        """Inside the block (in any thread) new traces and compilations are intended: neither reported nor counted."""
+        if self._expected_depth == 0:
+            self._before_expected = self.counts()
         self._expected_depth += 1
         try:
             yield
         finally:
             self._expected_depth -= 1
             self._rebase()
+            if self._expected_depth == 0 and self._at_warmup is not None:
+                self._at_warmup = self._at_warmup - (self._before_expected - self.counts())
 
     def observe(self, step: int, name: str, arguments: Any, function: Any = None) -> Retrace | None:
         """Check counters after function `name` ran with `arguments`; `on_retrace="fail"` raises the `Retrace` as TrainingError.
@@ -201,7 +206,7 @@ class RetraceWatch:
         )
 
     def counts_since_warmup(self) -> Counts:
-        """What was added since `warmed_up`, intended or not."""
+        """What was added since `warmed_up`, without what was intended (`compiling`)."""
         return self.counts() - (self._at_warmup or self.counts())
 
     def why_compilations_are_unknown(self) -> str | None:

@@ -35,7 +35,7 @@ from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
 
 VOICE_NAME = "voice"
 GUIDANCE = 0.5
-"""Of the decoder of a voice (`Defaults.guidance`); chosen by measurements on several speakers (docs/voices.md)."""
+"""Of the decoder of a voice of several speakers (`Defaults.guidance`); chosen by measurement (docs/voices.md)."""
 LANGUAGE_TABLE = "language_embedding/embeddings"
 """The weight with a row for the unknown language, then one for each language."""
 SENTENCE_CHARACTERS = (10, 180)
@@ -140,7 +140,7 @@ def export_voice(
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
         steps: of the decoder by default; None: 10, or what it was distilled to.
-        guidance: see `Defaults`; None: `GUIDANCE`, or none for a distilled decoder.
+        guidance: see `Defaults`; None: `GUIDANCE`, or none for one speaker or a distilled decoder.
         decoder_emphasis, clone_emphasis: see `Defaults`; None: 1.
         clone_decoder_emphasis: see `Defaults`; None: `clone_emphasis`.
     """
@@ -190,8 +190,8 @@ def export_voice(
 
 
 def _guidance_of(spec: ModelSpec) -> float:
-    """A distilled decoder was made to be fast, and guidance takes as long again."""
-    return 0.0 if spec.distill_steps else GUIDANCE
+    """A distilled decoder was made to be fast, and guidance takes as long again; one speaker alone was understood less with it."""
+    return GUIDANCE if spec.has_speakers and not spec.distill_steps else 0.0
 
 
 def default_first(languages: Sequence[str]) -> list[int]:

@@ -238,7 +238,9 @@ class VoiceTask:
         """Export the voice of a checkpoint and measure it; in a thread next to the training."""
         if self.evaluation is None:
             return {}
-        return self.evaluation(export_voice(saved.checkpoint, self.folder / "evaluated-voice", corpus=self.corpus))
+        with self.watch.compiling():
+            voice = export_voice(saved.checkpoint, self.folder / "evaluated-voice", corpus=self.corpus)
+        return self.evaluation(voice)
 
     def draw(self, log: Logbook) -> None:
         """Submit a picture of the alignment of the first row of held-out clips."""
@@ -260,7 +262,8 @@ class VoiceTask:
 
     def sample(self, saved: SavedCheckpoint, log: Logbook | None) -> list[Path]:
         """Export the voice of a checkpoint and speak the fixed sentences in another process."""
-        voice = export_voice(saved.checkpoint, self.folder / VOICE_NAME, corpus=self.corpus)
+        with self.watch.compiling():
+            voice = export_voice(saved.checkpoint, self.folder / VOICE_NAME, corpus=self.corpus)
         stem = saved.path.name
         paths = speak_in_child(voice, self.folder / "samples", stem)
         if log is not None:
