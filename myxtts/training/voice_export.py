@@ -190,7 +190,7 @@ def export_voice(
 
 
 def _guidance_of(spec: ModelSpec) -> float:
-    """Guidance doubles the time of a decoder that was distilled to be fast, and a voice of one speaker was understood less with it."""
+    """Guidance doubles the time of a decoder that was distilled to be fast; one speaker alone was understood less with it."""
     return GUIDANCE if spec.has_speakers and not spec.distill_steps else 0.0
 
 
