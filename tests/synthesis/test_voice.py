@@ -315,7 +315,7 @@ def test_a_reference_that_is_short_silent_or_no_audio_raises(cloning_voice, tmp_
     for path, message in [
         (write_recording(tmp_path / "short.wav", seconds=0.5), "short"),
         (tmp_path / "silent.wav", "silent"),
-        (tmp_path / "text.wav", "not an audio"),
+        (tmp_path / "text.wav", "cannot be read as audio"),
         (tmp_path / "missing.wav", "does not exist"),
     ]:
         with pytest.raises(AudioError, match=message):
