@@ -35,7 +35,14 @@ def with_guidance(model: ModelProto, strength: float, speakers: np.ndarray | Non
     """
     guided = ModelProto()
     guided.CopyFrom(model)
-    graph = guided.graph
+    try:
+        _extend(guided.graph, strength, speakers)
+    except IndexError:  # a node without the inputs, outputs or attributes of its operator
+        raise _different() from None
+    return guided
+
+
+def _extend(graph: GraphProto, strength: float, speakers: np.ndarray | None) -> None:
     loop = _first(node for node in graph.node if any(_readers(_body_of(node), OUTPUT_BIAS)))
     body = _body_of(loop)
     velocity = _first(_readers(body, OUTPUT_BIAS)).output[0]
@@ -54,7 +61,6 @@ def with_guidance(model: ModelProto, strength: float, speakers: np.ndarray | Non
     position = next(index for index, node in enumerate(graph.node) if node.name == loop.name)
     for node in reversed(nodes):
         graph.node.insert(position, node)
-    return guided
 
 
 def _condition_of_mean_speaker(graph: GraphProto, body: GraphProto) -> tuple[str, list[NodeProto]]:
