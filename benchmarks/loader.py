@@ -154,13 +154,15 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
 
 def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, float]:
     """Decoding, mel and writing of all prompts; worker processes are warm, texts are left out."""
-    # Neither side cuts silence or levels loudness: the work is the same.
-    config = dataclasses.replace(config, trim_silence_db=None, loudness_db=None, min_seconds=0.01, max_seconds=1000.0)
+    # Neither side cuts silence or noise, or levels loudness: the work is the same.
+    config = dataclasses.replace(
+        config, trim_silence_db=None, trim_noise_db=None, loudness_db=None, min_seconds=0.01, max_seconds=1000.0
+    )
     utterances = read_corpus(config).utterances
     paths = [str(one.path) for one in utterances]
     _, sample_rate = read_audio(paths[0])
     spec = MelSpec.from_config(config, sample_rate)
-    settings = CacheSettings(spec, None, None, config.min_seconds, config.max_seconds, "graphemes", "benchmark")
+    settings = CacheSettings(spec, None, None, None, config.min_seconds, config.max_seconds, "graphemes", "benchmark")
     no_tokens = np.zeros(0, np.int32)
     processes = usable_cores()
     runs = iter(range(10_000))
