@@ -15,9 +15,10 @@ from myxtts.diagnostics.observe.issues import Finding, Issue, duration, percent
 from myxtts.diagnostics.observe.recording import MOST_RECORDS, Recording
 from myxtts.diagnostics.observe.render import report_to_text
 from myxtts.diagnostics.observe.rules_compilation import describe_own_trainings, find_compilation_problems
-from myxtts.diagnostics.observe.rules_growth import find_growing_graphs, find_growing_memory
 from myxtts.diagnostics.observe.rules_host import (
     find_eager_steps,
+    find_growing_graphs,
+    find_growing_memory,
     find_host_syncs,
     find_idle_device,
     find_stalls,

@@ -12,7 +12,7 @@ from myxtts.diagnostics.observe.growth import LineFollower, bytes_of, largest_gr
 from myxtts.diagnostics.observe.issues import Issue
 from myxtts.diagnostics.observe.recording import KeptEntries
 from myxtts.diagnostics.observe.report import build_report
-from myxtts.diagnostics.observe.rules_growth import growth_until_the_end
+from myxtts.diagnostics.observe.rules_host import growth_until_the_end
 from myxtts.diagnostics.observe.script import run_script
 from tests.diagnostics.observe.trainings import STEP_OF_A_SCRIPT, Trainable, finding, issues_in, line_of
 
