@@ -14,10 +14,9 @@ from typing import Any
 
 from myxtts.diagnostics.observe import (
     hooks_data,
-    hooks_functions,
+    hooks_graphs,
     hooks_keras,
     hooks_python,
-    hooks_sessions,
     hooks_values,
 )
 from myxtts.diagnostics.observe.growth import GrowthWatch
@@ -140,7 +139,7 @@ class Instrumentation:
         for owner, method in ((tf.train.Checkpoint, "save"), (tf.train.Checkpoint, "write"),
                               (tf.train.CheckpointManager, "save"), (tf.saved_model, "save")):  # fmt: skip
             replace(owner, method, self.watch_outermost(self.recording.checkpoints, f"{owner.__name__}.{method}"))
-        for hooks in (hooks_functions, hooks_data, hooks_python, hooks_values, hooks_sessions):
+        for hooks in (hooks_graphs, hooks_data, hooks_python, hooks_values):
             hooks.install(self, self._patches)
         self.own_spans.append((start, clock()))
 

@@ -1,4 +1,8 @@
-"""Hooks into `tf.function`: where functions are made, and each outermost call of one, with its traces and compilations."""
+"""Hooks into what runs a graph: `tf.function` and `tf.compat.v1.Session`.
+
+Of a function they record where it is made and each outermost call, with its traces and compilations. Each `run` of a session is a
+call as well, and operations that are added to its graph between them are noted.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord
+from myxtts.diagnostics.observe.recording import FunctionCall, FunctionRecord, GraphGrowth
 from myxtts.diagnostics.observe.source_lines import (
+    UNKNOWN,
+    SourceLocation,
     caller_location,
     code_of,
     is_user_code,
@@ -22,6 +28,10 @@ from myxtts.runtime.signatures import argument_names, signature_of
 
 clock = time.perf_counter
 _UPDATING_OPS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
+RUNS_BEFORE_GROWTH = 3
+"""The first runs of a session initialize variables and restore checkpoints."""
+MOST_LINES_READ = 50
+"""Growing runs of a session whose line is searched."""
 
 
 class FunctionHooks:
@@ -145,13 +155,83 @@ class FunctionHooks:
                 record.is_evaluation = self.watcher.data.is_evaluating
 
 
+class SessionHooks:
+    """State of the hooks into sessions."""
+
+    def __init__(self, watcher: Any):
+        self.watcher = watcher
+        self.recording = watcher.recording
+        self._records: dict[SourceLocation, FunctionRecord] = {}
+        self._graphs: weakref.WeakKeyDictionary[Any, GraphGrowth] = weakref.WeakKeyDictionary()
+
+    def watch_run(self, original: Any) -> Any:
+        """`BaseSession.run`."""
+        watcher = self.watcher
+
+        def watched(session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+            if not watcher.is_watched():
+                return original(session, fetches, *args, **kwargs)
+            entered = clock()
+            self._note_growth(session.graph)
+            record = self._record_of(location_of(sys._getframe(1)), fetches)
+            watcher.depth += 1
+            start = clock()
+            try:
+                return original(session, fetches, *args, **kwargs)
+            finally:
+                end = clock()
+                watcher.depth -= 1
+                call = FunctionCall(record.index, start, end, 0, 0, 0.0, 0.0, -1)
+                self.recording.add(self.recording.calls, call)
+                watcher.own_spans.append((entered, start))
+                watcher.own_spans.append((end, clock()))
+                if record.updates_variables:
+                    watcher.count_step()
+
+        return watched
+
+    def _record_of(self, location: SourceLocation, fetches: Any) -> FunctionRecord:
+        """One record for each line that calls `run`; one that fetches an operation (not its value) updates something."""
+        record = self._records.get(location)
+        if record is None:
+            record = FunctionRecord(
+                index=len(self.recording.functions),
+                name="Session.run",
+                definition=location,
+                creation=location,
+                created_at=clock(),
+                is_jit=False,
+                updates_variables=_has_operation(fetches),
+                call_locations=[location],
+            )
+            self.recording.functions.append(record)
+            self._records[location] = record
+        return record
+
+    def _note_growth(self, graph: Any) -> None:
+        growth = self._graphs.get(graph)
+        if growth is None:
+            growth = self._graphs[graph] = GraphGrowth(operations=graph.version)
+            self.recording.graphs.append(growth)
+        growth.runs += 1
+        if graph.version > growth.operations and growth.runs > RUNS_BEFORE_GROWTH:
+            growth.growing_runs += 1
+            growth.added += graph.version - growth.operations
+            if growth.growing_runs <= MOST_LINES_READ:
+                location = _made_at(graph.get_operations()[-1])
+                growth.lines[location] = growth.lines.get(location, 0) + 1
+        growth.operations = graph.version
+
+
 def install(watcher: Any, patches: Any) -> None:
-    """Install the hooks into `tf.function`."""
+    """Install the hooks into functions and sessions."""
+    from tensorflow.python.client import session
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
     hooks = FunctionHooks(watcher)
     patches.replace(polymorphic_function.Function, "__init__", hooks.watch_creation)
     patches.replace(polymorphic_function.Function, "__call__", hooks.watch_call)
+    patches.replace(session.BaseSession, "run", SessionHooks(watcher).watch_run)
 
 
 def _unwrapped(function: Any) -> Any:
@@ -168,3 +248,20 @@ def _updates_variables(function: Any) -> bool:
         if any(node.op.startswith(_UPDATING_OPS) for node in nodes):
             return True
     return False
+
+
+def _has_operation(fetches: Any) -> bool:
+    from tensorflow.python.framework.ops import Operation
+
+    parts = (
+        fetches.values() if isinstance(fetches, dict) else fetches if isinstance(fetches, (list, tuple)) else [fetches]
+    )
+    return any(isinstance(part, Operation) for part in parts)
+
+
+def _made_at(operation: Any) -> SourceLocation:
+    """The user's line that made an operation: TensorFlow keeps its stack."""
+    for frame in reversed(list(operation.traceback or ())):
+        if is_user_code(frame.filename):
+            return SourceLocation(frame.filename, frame.lineno or 0, frame.name)
+    return UNKNOWN
