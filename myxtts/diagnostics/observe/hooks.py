@@ -17,7 +17,6 @@ from myxtts.diagnostics.observe import (
     hooks_graphs,
     hooks_keras,
     hooks_python,
-    hooks_values,
 )
 from myxtts.diagnostics.observe.growth import GrowthWatch
 from myxtts.diagnostics.observe.recording import (
@@ -139,7 +138,7 @@ class Instrumentation:
         for owner, method in ((tf.train.Checkpoint, "save"), (tf.train.Checkpoint, "write"),
                               (tf.train.CheckpointManager, "save"), (tf.saved_model, "save")):  # fmt: skip
             replace(owner, method, self.watch_outermost(self.recording.checkpoints, f"{owner.__name__}.{method}"))
-        for hooks in (hooks_graphs, hooks_data, hooks_python, hooks_values):
+        for hooks in (hooks_graphs, hooks_data, hooks_python):
             hooks.install(self, self._patches)
         self.own_spans.append((start, clock()))
 

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from myxtts.diagnostics.observe.hooks_values import note_fetch
+from myxtts.diagnostics.observe.hooks_python import note_fetch
 from myxtts.diagnostics.observe.recording import FitStep, PyDatasetRecord, TimedEvent
 from myxtts.diagnostics.observe.source_lines import UNKNOWN, SourceLocation, caller_location, code_of, location_of_code
 
