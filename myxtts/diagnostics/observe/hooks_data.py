@@ -115,7 +115,6 @@ class DataHooks:
                 fetch = Fetch(start, end, record.index, signature, record.elements == 0)
                 self.recording.add(self.recording.fetches, fetch)
                 record.elements += signature >= 0
-                record.exhausted |= signature < 0
                 if signature >= 0 and record.elements in _MODEL_AFTER:
                     self.read_model(iterator, record)
                 watcher.own_spans.append((end, clock()))

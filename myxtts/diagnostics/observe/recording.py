@@ -174,7 +174,6 @@ class IteratorRecord:
     location: SourceLocation
     elements: int = 0
     is_inside_graph: bool = False
-    exhausted: bool = False
 
 
 @dataclass
