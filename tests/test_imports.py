@@ -94,7 +94,7 @@ def test_no_two_modules_or_classes_share_a_name_for_two_ideas():
         node.name
         for path in PACKAGE.rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef)
     ]
     repeated = {name for names in (modules, classes) for name, count in Counter(names).items() if count > 1}
     assert repeated == set(SAME_NAME)

@@ -95,7 +95,7 @@ class Encoder:
         self.format = format
         self.sample_rate = output_rate(format, voice_rate, sample_rate)
         self._voice_rate = voice_rate
-        self._stream: _Stream | None = None
+        self._stream: _EncodedStream | None = None
 
     def add(self, samples: np.ndarray) -> bytes:
         """Encode more samples (samples,)."""
@@ -108,7 +108,7 @@ class Encoder:
         return b"" if self._stream is None else self._stream.finish()
 
 
-class _Stream(Protocol):
+class _EncodedStream(Protocol):
     """An encoder of one format at one rate."""
 
     def add(self, samples: np.ndarray) -> bytes: ...
@@ -116,7 +116,7 @@ class _Stream(Protocol):
     def finish(self) -> bytes: ...
 
 
-def _open_stream(format: str, sample_rate: int) -> _Stream:
+def _open_stream(format: str, sample_rate: int) -> _EncodedStream:
     if format in ("wav", "pcm"):
         return _SampleStream(wav_header(sample_rate) if format == "wav" else b"")
     return _AacStream(sample_rate) if format == "aac" else _LibsndfileStream(format, sample_rate)

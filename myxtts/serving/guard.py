@@ -70,16 +70,16 @@ class Guard:
         if length.isascii() and length.isdigit() and int(length[:20]) > limit:
             await _too_large(limit)(scope, receive, send)
             return
-        reader = _Reader(send, self._settings.stalled_seconds)
+        answer = _Answer(send, self._settings.stalled_seconds)
 
         async def send_unless_refused(message: Message) -> None:
-            if body.refusal is None or reader.is_started:
-                await reader.send(message)
+            if body.refusal is None or answer.is_started:
+                await answer.send(message)
 
         with suppress(_BodyRefused):  # a framework may also turn it into an answer of its own, which is not sent
             await self._app(scope, body.receive, send_unless_refused)
-        if body.refusal is not None and not reader.is_started:
-            await body.refusal(scope, receive, reader.send)
+        if body.refusal is not None and not answer.is_started:
+            await body.refusal(scope, receive, answer.send)
 
     def _counting(self, scope: Scope, send: Send) -> Send:
         async def counting_send(message: Message) -> None:
@@ -163,7 +163,7 @@ class _Body:
         return message
 
 
-class _Reader:
+class _Answer:
     """Sends an answer as long as the client reads it."""
 
     def __init__(self, send: Send, stalled_seconds: float):

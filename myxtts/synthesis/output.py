@@ -207,7 +207,7 @@ class AudioFileWriter:
     def __enter__(self) -> AudioFileWriter:
         try:
             with signals_deferred():
-                self._stream = _Stream(open(self._temporary, "w+b"))
+                self._stream = _FileOfLibsndfile(open(self._temporary, "w+b"))
                 self._sound = soundfile.SoundFile(
                     cast(BinaryIO, self._stream), "w", self.sample_rate, 1, self._coding, format=self._container
                 )
@@ -250,7 +250,7 @@ class AudioFileWriter:
         return AudioError(f"{self.path} cannot be written: {error.strerror}. Name another file.", "missing")
 
 
-class _Stream:
+class _FileOfLibsndfile:
     """A file for libsndfile, whose callbacks cannot raise: the first error is kept, and everything after it dropped."""
 
     def __init__(self, file: BinaryIO):

@@ -80,7 +80,7 @@ _JOINING_SCRIPTS = frozenset("ar fa ur ug sd ku ps ckb hi mr ne kok bn as bpy gu
 """Languages in whose writing the zero-width (non-)joiner changes how a word is read."""
 
 
-class _Table(dict):
+class _CleaningTable(dict):
     """A `str.translate` table that decides about each character once."""
 
     def __init__(self, keep_joiners: bool):
@@ -118,7 +118,7 @@ def _is_compatibility_form(character: str) -> bool:
     )
 
 
-_TABLES = {keep_joiners: _Table(keep_joiners) for keep_joiners in (False, True)}
+_TABLES = {keep_joiners: _CleaningTable(keep_joiners) for keep_joiners in (False, True)}
 _JOINER_RUN = re.compile(f"[{ZERO_WIDTH_NON_JOINER}{ZERO_WIDTH_JOINER}]{{2,}}")
 _LOOSE_JOINER = re.compile(
     f"(?<![^\\W\\d_]|[\u0300-\u036f\u064b-\u0670\u0900-\u0dff])[{ZERO_WIDTH_NON_JOINER}{ZERO_WIDTH_JOINER}]"

@@ -162,7 +162,7 @@ def phonemize_and_count(
 
 def _sounds(text: str, language: str, lexicon: Lexicon | None, files: Mapping[str, Path] | None) -> list[str]:
     """The sounds of each word, read all at once."""
-    reader = _Reader(files or {})
+    reader = _WordReader(files or {})
     read = reader.read_persian if base_language(language) == "fa" else reader.read_english
     tokens = _text_tokens(text, _segmenter(base_language(language)), has_pauses=True)
     own = [lexicon.phonemes_of(token) if lexicon else None for token in tokens]
@@ -199,7 +199,7 @@ def _is_persian(token: str) -> bool:
     return any(character in LETTERS for character in token)
 
 
-class _Reader:
+class _WordReader:
     """Reads words by the models of both languages."""
 
     def __init__(self, files: Mapping[str, Path]):

@@ -66,7 +66,7 @@ class Foreign(NamedTuple):
     character: str
 
 
-class _Table(dict):
+class _MarkTable(dict):
     """A `str.translate` table that decides about each character once."""
 
     def __init__(self, marks: dict[str, str], is_foreign: Callable[[str], bool]):
@@ -91,7 +91,7 @@ class Segmenter:
     """Cuts texts of one language into spans, pauses and foreign characters, in linear time."""
 
     def __init__(self, language: str, is_foreign: Callable[[str], bool]):
-        self._table = _Table(MARK_OF_GREEK if language.startswith("el") else MARK_OF, is_foreign)
+        self._table = _MarkTable(MARK_OF_GREEK if language.startswith("el") else MARK_OF, is_foreign)
 
     def pieces(self, text: str) -> Iterator[Span | Pause | Foreign]:
         """The pieces of a text in order; a mark inside a word or number (`3.5`, `U.S`, `10:30`) belongs to its span."""

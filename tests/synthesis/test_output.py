@@ -132,13 +132,13 @@ def test_a_reader_that_left_is_for_the_command_to_take_quietly():
 
 
 def test_a_signal_while_libsndfile_writes_ends_the_file_cleanly(tmp_path, monkeypatch):
-    flush = output_module._Stream.flush
+    flush = output_module._FileOfLibsndfile.flush
 
     def flush_and_be_told_to_end(stream):
         os.kill(os.getpid(), signal.SIGTERM)
         flush(stream)
 
-    monkeypatch.setattr(output_module._Stream, "flush", flush_and_be_told_to_end)
+    monkeypatch.setattr(output_module._FileOfLibsndfile, "flush", flush_and_be_told_to_end)
     with (
         pytest.raises(SystemExit),
         exit_on_signals(),
