@@ -80,6 +80,15 @@ def read_array_header(file: IO[bytes]) -> tuple[str, tuple[int, ...]]:
     return match[1], tuple(int(part) for part in match[2].replace(",", " ").split())
 
 
+def visible_subfolders(folder: Path) -> list[Path]:
+    """Folders in `folder` that are not hidden, by name; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / each.name for each in entries if each.name[0] != "." and each.is_dir())
+    except OSError:
+        return []
+
+
 def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.errors import TrainingError
+from myxtts.runtime.safe_files import visible_subfolders
 from myxtts.runtime.status import ALIGNMENT_FILE, LOG_NAME, STATUS_FILE, RunStatus, read_steps
 from myxtts.serving.processes import (
     LAUNCH_NAME,
@@ -103,7 +103,7 @@ def find_runs(workspace: Path) -> dict[str, Path]:
     """Every run in a folder: its path below the folder → its folder. The newest first."""
     level, found = [workspace], []
     for _ in range(SEARCH_DEPTH):
-        level = [child for parent in level for child in _subfolders(parent)][:MOST_FOLDERS]
+        level = [child for parent in level for child in visible_subfolders(parent)][:MOST_FOLDERS]
         runs = [child for child in level if (child / STATUS_FILE).is_file() or (child / LAUNCH_NAME).is_file()]
         found += [run for run in runs if not _is_evaluation(run)]
         level = [child for child in level if child not in set(runs)]
@@ -114,13 +114,6 @@ def find_runs(workspace: Path) -> dict[str, Path]:
 def _is_evaluation(folder: Path) -> bool:
     launched = read_launch(folder)
     return launched is not None and launched.arguments[:1] == ("evaluate",)
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return [Path(each.path) for each in os.scandir(folder) if each.name[0] != "." and each.is_dir()]
-    except OSError:
-        return []
 
 
 def _changed_at(folder: Path) -> float:

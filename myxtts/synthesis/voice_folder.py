@@ -34,7 +34,7 @@ from myxtts.config.config import STRICT
 from myxtts.errors import VoiceError
 from myxtts.models.spec import ModelSpec
 from myxtts.runtime.console import printable
-from myxtts.runtime.safe_files import check_regular_file, open_regular_file, read_regular_file
+from myxtts.runtime.safe_files import check_regular_file, open_regular_file, read_regular_file, visible_subfolders
 from myxtts.synthesis.training_split import TrainingSplit
 from myxtts.text.lexicon import load_lexicon
 from myxtts.text.tokenizer import FrontEnd, SymbolTable, Tokenizer
@@ -407,18 +407,9 @@ def find_voices(folder: str | Path) -> list[Path]:
     found = [folder] if (folder / DESCRIPTION_NAME).is_file() else []
     level = [folder]
     for _ in range(2):
-        level = [child for parent in level for child in _subfolders(parent)][:MOST_FOLDERS]
+        level = [child for parent in level for child in visible_subfolders(parent)][:MOST_FOLDERS]
         found += [child for child in level if (child / DESCRIPTION_NAME).is_file()]
     return found
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    """Folders that are not hidden, by name; none where the folder cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(folder / each.name for each in entries if each.name[0] != "." and each.is_dir())
-    except OSError:
-        return []
 
 
 def voice_identity(folder: str | Path, description: VoiceDescription) -> str:

@@ -16,6 +16,7 @@ from myxtts.runtime.safe_files import (
     read_regular_file,
     replacing,
     replacing_folder,
+    visible_subfolders,
     write_atomically,
 )
 
@@ -33,6 +34,14 @@ def test_a_file_larger_than_the_limit_is_rejected_with_the_limit(tmp_path):
     path.write_bytes(b"x" * 2049)
     with pytest.raises(OSError, match="it is larger than 2 KiB"):
         read_regular_file(path, 2048)
+
+
+def test_subfolders_are_listed_by_name_without_hidden_ones_and_files(tmp_path):
+    for name in ("b", "a", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    assert visible_subfolders(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert visible_subfolders(tmp_path / "missing") == []
 
 
 def test_a_pipe_that_nobody_writes_to_is_rejected_without_waiting(tmp_path):
