@@ -39,7 +39,7 @@ SEARCH_DEPTH = 3
 CURVE_POINTS = 400
 DEVICE_BUCKETS = 120
 READ_STEPS = 3000
-WAITING_FRACTION, HOST_FRACTION, PADDING_FRACTION, UNSTEADY = 0.10, 0.15, 0.5, 0.5
+WAITING_FRACTION, HOST_FRACTION, PADDING_FRACTION, UNSTEADY = 0.15, 0.15, 0.5, 0.5
 """Above these a verdict names waiting, the host, padding, or unsteady steps. The first is that of `myxtts diagnose`."""
 FEWEST_JUDGED_STEPS = 20
 _SAMPLE = re.compile(r"step-(\d+)-(.+)-(\d+)\.wav")

@@ -9,6 +9,7 @@ import time
 import psutil
 import pytest
 
+from myxtts.diagnostics.observe.rules_input import WAIT_FRACTION
 from myxtts.errors import TrainingError
 from myxtts.runtime.status import StatusWriter, read_status
 from myxtts.serving import processes, runs
@@ -171,6 +172,10 @@ def test_the_verdict_names_the_most_expensive_problem(tmp_path, fields, kind):
     write_status(tmp_path, **{"step": 100, "mean_step_seconds": 0.2, "device_share": 0.95} | fields)
     status = read_status(tmp_path)
     assert judge(status, status.figures, 0)["kind"] == kind
+
+
+def test_waiting_is_named_from_the_fraction_of_the_diagnosis():
+    assert runs.WAITING_FRACTION == WAIT_FRACTION
 
 
 def test_nothing_is_judged_before_there_are_steps(tmp_path):
