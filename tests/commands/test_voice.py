@@ -24,8 +24,8 @@ from tests.synthesis.tiny_voice import describe, random_weights, write_voice
 def show(tmp_path, capsys):
     """Show a tiny voice with changes to its description."""
 
-    def show_voice(licence_text="", **changes):
-        folder = save_voice(tmp_path / "voice", describe(**changes), random_weights(describe()), None, licence_text)
+    def show_voice(license_text="", **changes):
+        folder = save_voice(tmp_path / "voice", describe(**changes), random_weights(describe()), None, license_text)
         assert main(["voice", "show", str(folder)]) == 0
         return capsys.readouterr().out
 
@@ -47,13 +47,13 @@ def test_the_bundled_voice_is_described_on_one_page(capsys):
 
 
 def test_a_license_is_shown_by_name_with_the_path_of_its_text(show, tmp_path):
-    shown_text = dict(entries(show(licence="MIT", licence_text="Permission is\ngranted.\n")))
+    shown_text = dict(entries(show(licence="MIT", license_text="Permission is\ngranted.\n")))
     assert shown_text["license"].strip() == "MIT"
     assert shown_text["in full"].strip() == str(tmp_path / "voice" / "LICENSE")
 
 
 def test_a_license_text_in_the_description_is_shown_by_its_first_line(show):
-    assert "Some Licence … (2 more lines in voice.json)" in show(licence="Some Licence\nand\nmore")
+    assert "Some License … (2 more lines in voice.json)" in show(licence="Some License\nand\nmore")
 
 
 def test_statements_of_a_voice_never_replace_what_was_found(show):

@@ -23,7 +23,7 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
 
 
 @pytest.mark.parametrize(
-    ("licence", "attribution", "name"),
+    ("terms", "attribution", "name"),
     [
         ("", "", ""),
         ("  MIT\n", "", "MIT"),
@@ -36,8 +36,8 @@ PACKAGE = "Files: *\nLicense: CC-BY-SA-3.0\n\nFiles: ru-*\nLicense: CC-BY-3.0\n\
         ("a" * 1000 + "\nmore", "", "a" * 200),
     ],
 )
-def test_a_license_is_known_by_its_name(licence, attribution, name):
-    assert license_name(licence, attribution) == name
+def test_a_license_is_known_by_its_name(terms, attribution, name):
+    assert license_name(terms, attribution) == name
 
 
 def test_bundled_voices_have_their_terms_in_short_and_in_full():
