@@ -11,8 +11,8 @@ import html
 import re
 import unicodedata
 
-ZERO_WIDTH_NON_JOINER = "\u200c"
-ZERO_WIDTH_JOINER = "\u200d"
+ZWNJ, ZWJ = "\u200c", "\u200d"
+"""Zero-width non-joiner and joiner."""
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"  # control sequences such as colors
@@ -93,7 +93,7 @@ class _CleaningTable(dict):
 
     def _decide(self, character: str) -> str:
         category = unicodedata.category(character)
-        if character in (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER):
+        if character in (ZWNJ, ZWJ):
             return character if self._keep_joiners else ""
         if character.isspace() or category in ("Zs", "Zl", "Zp") or character == "\0":
             return " "
@@ -119,10 +119,9 @@ def _is_compatibility_form(character: str) -> bool:
 
 
 _TABLES = {keep_joiners: _CleaningTable(keep_joiners) for keep_joiners in (False, True)}
-_JOINER_RUN = re.compile(f"[{ZERO_WIDTH_NON_JOINER}{ZERO_WIDTH_JOINER}]{{2,}}")
+_JOINER_RUN = re.compile(f"[{ZWNJ}{ZWJ}]{{2,}}")
 _LOOSE_JOINER = re.compile(
-    f"(?<![^\\W\\d_]|[\u0300-\u036f\u064b-\u0670\u0900-\u0dff])[{ZERO_WIDTH_NON_JOINER}{ZERO_WIDTH_JOINER}]"
-    f"|[{ZERO_WIDTH_NON_JOINER}{ZERO_WIDTH_JOINER}](?![^\\W\\d_])"
+    f"(?<![^\\W\\d_]|[\u0300-\u036f\u064b-\u0670\u0900-\u0dff])[{ZWNJ}{ZWJ}]|[{ZWNJ}{ZWJ}](?![^\\W\\d_])"
 )
 _QUOTES = str.maketrans({"’": "'", "ʼ": "'", "“": '"', "”": '"', "„": '"', "‟": '"'})
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from myxtts.text.cleanup import ZWNJ
 from myxtts.text.g2p_model import LetterTagger
 from myxtts.text.homographs import HomographModel, find_rule
 from myxtts.text.persian_ezafe import DAY_PARTS, EzafeModel, Place, may_have_ezafe, must_have_ezafe
@@ -25,7 +26,7 @@ from myxtts.text.persian_letters import (
     add_ezafe,
     read_line,
 )
-from myxtts.text.persian_numbers import ZWNJ, is_cardinal, is_inside_number
+from myxtts.text.persian_numbers import is_cardinal, is_inside_number
 
 _UNSTRESSED = frozenset("و از به در با که تا را بر برای یا اگر چون ولی اما هم رو".split())  # noqa: SIM905
 _CLITIC = re.compile(rf"(?<!\Aسی){ZWNJ}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان|هایی|است)$")

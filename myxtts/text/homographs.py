@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.text.persian_numbers import ZWNJ, is_cardinal
+from myxtts.text.cleanup import ZWNJ
+from myxtts.text.persian_numbers import is_cardinal
 
 _FOLDER = Path(__file__).parents[1] / "assets" / "g2p"
 _NEARBY = 6

@@ -26,9 +26,8 @@ from myxtts.text import (
     persian_signs,
     persian_words,
 )
-from myxtts.text.cleanup import base_language, clean_text
+from myxtts.text.cleanup import ZWNJ, base_language, clean_text
 from myxtts.text.persian_letters import unify_letters
-from myxtts.text.persian_numbers import ZWNJ
 from myxtts.text.rules import LONGEST_NUMBER, Rule, apply_rules, substitute
 from myxtts.text.tracing import Trace
 

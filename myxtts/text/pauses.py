@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from myxtts.text.cleanup import ZERO_WIDTH_NON_JOINER
+from myxtts.text.cleanup import ZWNJ
 
 PAUSE_SYMBOLS = (",", ".", "?", "!", ";", ":", "—", "…")
 WORD_BOUNDARY = " "
@@ -137,7 +137,7 @@ def is_speakable(symbol: str) -> bool:
     """
     if len(symbol) != 1:
         return False
-    is_sign = symbol in PAUSE_SYMBOLS or symbol in (WORD_BOUNDARY, "'", ZERO_WIDTH_NON_JOINER) or symbol in TONES
+    is_sign = symbol in PAUSE_SYMBOLS or symbol in (WORD_BOUNDARY, "'", ZWNJ) or symbol in TONES
     return is_sign or unicodedata.category(symbol)[0] in "LM"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 
-from myxtts.text.persian_numbers import ZWNJ, number_in_words, ordinal_in_words, with_ezafe
+from myxtts.text.cleanup import ZWNJ
+from myxtts.text.persian_numbers import number_in_words, ordinal_in_words, with_ezafe
 from myxtts.text.rules import DIGITS, Rule, alternatives, roman_value, rule, spoken
 
 _JALALI = "فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split()

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from myxtts.text.cleanup import ZWNJ
 from myxtts.text.persian_letters import PAUSE, VERB_PREFIX, Line
-from myxtts.text.persian_numbers import ZWNJ, is_cardinal
+from myxtts.text.persian_numbers import is_cardinal
 
 DAY_PARTS = frozenset("صبح شب ظهر عصر بامداد بعدازظهر غروب".split())
 _MONTHS = frozenset(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.text.persian_numbers import ZWNJ
+from myxtts.text.cleanup import ZWNJ
 
 _VARIANTS = str.maketrans(
     {

@@ -3,9 +3,9 @@
 # ruff: noqa: SIM905 - word lists read best as words
 from __future__ import annotations
 
+from myxtts.text.cleanup import ZWNJ
 from myxtts.text.rules import LONGEST_NUMBER
 
-ZWNJ = "\u200c"
 KASRA, HAMZA_ABOVE = "\u0650", "\u0654"
 
 _UNITS = "صفر یک دو سه چهار پنج شش هفت هشت نُه ده یازده دوازده سیزده چهارده پانزده شانزده هفده هجده نوزده".split()

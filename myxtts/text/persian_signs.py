@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from myxtts.text.persian_numbers import ZWNJ, digits_in_words, group_in_words
+from myxtts.text.cleanup import ZWNJ
+from myxtts.text.persian_numbers import digits_in_words, group_in_words
 from myxtts.text.rules import (
     DIGITS,
     FROM_SUPERSCRIPT,

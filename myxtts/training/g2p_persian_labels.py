@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from myxtts.text import phonemes as espeak
+from myxtts.text.cleanup import ZWNJ
 from myxtts.text.g2p import from_espeak
 from myxtts.text.homographs import Reading
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian_letters import HAMZA, KASRA, LETTERS, PAUSE, PERSIAN_VOWELS, Line, Word, read_line
-from myxtts.text.persian_numbers import ZWNJ
 from myxtts.training.g2p_persian_sources import GoldSentence
 from myxtts.training.g2p_tagger import Aligner
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from myxtts.text.cleanup import ZWNJ
 from myxtts.text.g2p import LANGUAGES, english_model, persian_model
 from myxtts.text.homographs import Reading, find_rule, homograph_rules
 from myxtts.text.persian_letters import LETTERS, PERSIAN_VOWELS, add_ezafe, read_line
-from myxtts.text.persian_numbers import ZWNJ
 from myxtts.training.g2p_context_models import HomographExample, train_homographs
 
 RULES = [(code, rule) for code in LANGUAGES for rules in homograph_rules(code).values() for rule in rules]
