@@ -109,7 +109,7 @@ def ipa_of(phones: Iterable[str]) -> str:
     return "".join(IPA_OF[phone] for phone in phones)
 
 
-def align_words(words: dict[str, list[tuple[str, ...]]]) -> list[tuple[str, list[str]]]:
+def align_letters(words: dict[str, list[tuple[str, ...]]]) -> list[tuple[str, list[str]]]:
     """(letters, one chunk of IPA per letter) for every pronunciation of words written in letters only."""
     pairs = [
         (word, "".join(_CODE_OF[phone] for phone in phones))
@@ -195,7 +195,7 @@ def train_english(folder: Path, run: TaggerRun) -> G2PModel:
     cmudict = read_cmudict(folder)
     homographs = train_english_homographs(folder, cmudict)
     run.display.line(f"Aligning letters and phonemes of {len(cmudict):,} words.")
-    tagger = train_tagger(english_tagger_data(align_words(cmudict), run.settings), run)
+    tagger = train_tagger(english_tagger_data(align_letters(cmudict), run.settings), run)
     return G2PModel(tagger, english_lexicon(cmudict), homographs)
 
 

@@ -1,7 +1,7 @@
 """Labels for the English letter tagger and the homographs."""
 
 from myxtts.training.g2p_english import (
-    align_words,
+    align_letters,
     ipa_of,
     is_held_out_word,
     read_cmudict,
@@ -28,7 +28,7 @@ def test_cmudict_is_read_with_its_variants(tmp_path):
 
 def test_letters_get_their_phonemes(tmp_path):
     (tmp_path / "cmudict.dict").write_text(DICTIONARY, encoding="utf-8")
-    aligned = dict(align_words(read_cmudict(tmp_path)))
+    aligned = dict(align_letters(read_cmudict(tmp_path)))
     assert aligned["box"] == ["b", "ˈɑ", "ks"]
     assert aligned["wax"] == ["w", "ˈæ", "ks"]
 
