@@ -22,6 +22,7 @@ import contextlib
 import json
 import os
 import signal
+import site
 import struct
 import subprocess
 import sys
@@ -87,11 +88,30 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, in which a child can import this very package from any folder."""
-    package_parent = str(Path(myxtts.__file__).resolve().parent.parent)
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = [package_parent, *(folder for folder in known if folder and folder != package_parent)]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+    """This process's environment, in which a child can import this very package from any folder.
+
+    A package in a site-packages folder is found without help. That folder must not be on PYTHONPATH, which comes before the
+    standard library: packages such as resemblyzer's `typing` install modules with names of the standard library there.
+    """
+    package_parent = Path(myxtts.__file__).resolve().parent.parent
+    known = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if package_parent in _site_folders():
+        path = [folder for folder in known if not _has_other_copy(Path(folder), package_parent)]
+    else:
+        path = [str(package_parent), *(folder for folder in known if folder != str(package_parent))]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return environment | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
+
+
+def _site_folders() -> set[Path]:
+    """The site-packages folders in which every Python that this one starts searches, after the standard library."""
+    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    return {Path(folder).resolve() for folder in folders}
+
+
+def _has_other_copy(folder: Path, package_parent: Path) -> bool:
+    """Whether a child would import another copy of the package from a folder of PYTHONPATH; this process did not."""
+    return (folder / "myxtts" / "__init__.py").is_file() and folder.resolve() != package_parent
 
 
 def start_worker(module: str, setup: Mapping[str, Any]) -> WorkerProcess:

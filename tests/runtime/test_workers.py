@@ -2,9 +2,13 @@
 
 import errno
 import os
+import shutil
+import site
 import subprocess
 import sys
+import sysconfig
 import time
+import venv
 from pathlib import Path
 
 import psutil
@@ -153,3 +157,42 @@ def test_a_module_runs_from_any_folder_with_this_package(tmp_path, monkeypatch):
     command = module_command("myxtts.cli", "--version")
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout[:7]) == (0, "myxtts ")
+
+
+def test_workers_start_where_site_packages_has_a_module_named_as_one_of_the_standard_library(tmp_path):
+    """As resemblyzer's obsolete typing.py, in a normal installation: there the package is in site-packages itself."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    base = {"base": str(tmp_path / "venv")}
+    python = Path(sysconfig.get_path("scripts", "venv", base)) / "python"
+    installed = Path(sysconfig.get_path("purelib", "venv", base))
+    shutil.copytree(ROOT / "myxtts", installed / "myxtts", ignore=shutil.ignore_patterns("assets", "__pycache__"))
+    (installed / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
+    (installed / "typing.py").write_text("raise SystemExit('typing.py of site-packages was imported')")
+    shutil.copy(ROOT / "tests" / "runtime" / "text_worker.py", tmp_path / "text_worker.py")
+    code = (
+        "import myxtts; from myxtts.runtime.workers import WorkerPool\n"
+        "with WorkerPool({'scale': 1}, 1, module='text_worker') as pool: print(myxtts.__file__, *pool.run('length', ['a']))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([python, "-P", "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(maxsplit=1)[0] == str(installed / "myxtts" / "__init__.py")
+
+
+@pytest.mark.parametrize("is_of_the_user", [False, True])
+def test_a_package_in_site_packages_leaves_the_users_path_as_it_is(tmp_path, monkeypatch, is_of_the_user):
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(tmp_path if is_of_the_user else ROOT)])
+    monkeypatch.setattr(site, "getusersitepackages", lambda: str(ROOT))
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", is_of_the_user)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/elsewhere", "/more"]))
+    assert child_environment()["PYTHONPATH"].split(os.pathsep) == ["/elsewhere", "/more"]
+    monkeypatch.delenv("PYTHONPATH")
+    assert "PYTHONPATH" not in child_environment()
+
+
+def test_another_copy_that_this_process_did_not_import_is_not_imported_by_a_child(tmp_path, monkeypatch):
+    (tmp_path / "myxtts").mkdir()
+    (tmp_path / "myxtts" / "__init__.py").touch()
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(ROOT)])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), "/elsewhere"]))
+    assert child_environment()["PYTHONPATH"] == "/elsewhere"
