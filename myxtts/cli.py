@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from myxtts import __version__
 from myxtts.errors import MyXTTSError, install_line
 from myxtts.runtime.console import (
+    CommandParser,
     add_action,
     discard_unwritable_output,
     escape_unencodable_characters,
@@ -96,7 +97,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         prog="myxtts", description="Text-to-speech: train a voice on your recordings, then let it speak."
     )
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, (module, help_line) in COMMANDS.items():
         subparser = add_action(subparsers, name, help_line)
         if name == command:

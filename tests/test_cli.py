@@ -68,6 +68,44 @@ def every_command() -> list[list[str]]:
     return words
 
 
+def parsed(*words: str) -> argparse.Namespace:
+    return build_parser(words[0]).parse_args(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("r.wav", "-o", "x.wav", "Hello"),
+        ("r.wav", "Hello", "-o", "x.wav"),
+        ("r.wav", "--force", "Hello", "-o", "x.wav"),
+        ("-o", "x.wav", "r.wav", "Hello"),
+        ("r.wav", "-o", "x.wav", "--", "Hello"),
+        ("-o", "x.wav", "--", "r.wav", "Hello"),
+    ],
+)
+def test_options_of_clone_may_be_before_between_and_after_its_arguments(words):
+    arguments = parsed("clone", "--reference", "more.wav", *words)
+    found = (arguments.reference, arguments.text, arguments.output, arguments.more)
+    assert found == ("r.wav", "Hello", "x.wav", ["more.wav"])
+
+
+def test_a_text_after_two_dashes_may_begin_with_one():
+    assert parsed("clone", "-o", "x.wav", "--", "r.wav", "-5").text == "-5"
+    assert parsed("clone", "r.wav", "-o", "x.wav", "--", "-five").text == "-five"
+
+
+def test_folders_may_be_on_both_sides_of_an_option():
+    assert vars(parsed("prepare", "one", "--language", "fa", "two"))["data.train_data"] == ["one", "two"]
+    assert parsed("corpus", "folder", "in", "--language", "fa", "out").out == "out"
+
+
+@pytest.mark.parametrize("words", ["r.wav Hello there", "r.wav -o x.wav --loud Hello"])
+def test_words_that_a_command_does_not_take_are_refused(words, capsys):
+    with pytest.raises(SystemExit):
+        parsed("clone", *words.split())
+    assert "unrecognized arguments: " in capsys.readouterr().err
+
+
 def in_a_process_without_tensorflow(code: str, *arguments: str) -> subprocess.CompletedProcess:
     """Run code in a child in which importing TensorFlow or Keras fails."""
     block = "import sys; sys.modules.update(tensorflow=None, keras=None)\n"

@@ -38,6 +38,29 @@ def printable(text: str, *, keeps_lines: bool = True) -> str:
     )
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Parses the arguments of a subcommand, whose options may come before, between and after its positional arguments.
+
+    argparse takes an optional positional argument such as TEXT of `clone REFERENCE -o FILE TEXT` as missing where the first
+    option begins, and then refuses it.
+    """
+
+    _is_intermixed = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What argparse finds; if it leaves something, what it finds when it takes the options out first."""
+        found = super().parse_known_args(args, namespace)
+        takes_the_rest = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
+        if not found[1] or takes_the_rest or self._is_intermixed or namespace is not None:
+            return found
+        self._is_intermixed = True  # `parse_known_intermixed_args` calls this method
+        try:
+            intermixed = self.parse_known_intermixed_args(args)
+        finally:
+            self._is_intermixed = False
+        return found if intermixed[1] else intermixed
+
+
 def add_action(actions: Any, name: str, help_line: str) -> argparse.ArgumentParser:
     """The parser of a subcommand, whose own help begins with its line in the list of subcommands."""
     return actions.add_parser(name, help=help_line, description=f"{help_line[0].upper()}{help_line[1:]}.")
