@@ -122,10 +122,10 @@ def run_monitor(arguments: argparse.Namespace) -> int:
     """Print samples of the device and the run, and log them."""
     from myxtts.diagnostics.monitor import open_csv_log, reading_line, readings, why_no_gpu
 
+    log = open_csv_log(arguments.log_file) if arguments.log_file else None
     reason = why_no_gpu()
     if reason:
         sys.stdout.write(f"{reason} Only CPU, memory and the trainer's own clock are shown.\n")
-    log = open_csv_log(arguments.log_file) if arguments.log_file else None
     is_live, width = sys.stdout.isatty(), 0
     try:
         for reading in readings(arguments.duration, arguments.interval, arguments.run):

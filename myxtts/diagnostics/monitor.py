@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import TextIO
 
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.machine import MachineSample, MachineSampler
+from myxtts.runtime.safe_files import check_regular_file
 from myxtts.runtime.status import RunStatus, read_status, read_steps
 
 CSV_COLUMNS = (
@@ -159,6 +161,8 @@ def reading_line(reading: MonitorReading) -> str:
 def open_csv_log(path: str | Path) -> CsvLog:
     """The log in a file, which is continued if it exists."""
     try:
+        with contextlib.suppress(FileNotFoundError):
+            check_regular_file(path)  # opening a pipe waits for a reader
         file = open(path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - open as long as the log
     except OSError as error:
         raise DiagnosisError(

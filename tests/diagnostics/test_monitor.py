@@ -1,11 +1,14 @@
 """The monitor: one line of CSV for each sample, with the metrics of the run that it watches."""
 
 import csv
+import os
+import subprocess
+import sys
 import time
 
 import pytest
 
-from myxtts.cli import main
+from myxtts.cli import EXIT_USER_ERROR, main
 from myxtts.diagnostics.monitor import CSV_COLUMNS, open_csv_log, reading_line, readings
 from myxtts.errors import DiagnosisError
 from myxtts.runtime.status import StatusWriter
@@ -75,3 +78,22 @@ def test_interval_of_nothing_is_refused():
 def test_log_that_cannot_be_written_is_explained(tmp_path):
     with pytest.raises(DiagnosisError, match="Name another file"):
         open_csv_log(tmp_path / "missing" / "log.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_log_that_is_a_pipe_is_refused_and_no_reader_is_awaited(tmp_path):
+    os.mkfifo(tmp_path / "log.csv")
+    command = [
+        sys.executable,
+        "-m",
+        "myxtts.cli",
+        "monitor",
+        "--duration",
+        "0.1",
+        "--log-file",
+        str(tmp_path / "log.csv"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (EXIT_USER_ERROR, "")
+    assert done.stderr.count("\n") == 1
+    assert "it is a pipe, not a regular file" in done.stderr
