@@ -4,7 +4,8 @@ The leave-speakers-out protocol: speakers that the voice was never trained on (`
 give a reference of 6 to 10 s; the voice speaks with it in the speaker's own language and in the others. An embedding that this
 package did not train (resemblyzer) compares each result with the mean of other recordings of every such speaker. `nearest`: the
 fraction of sentences that are nearest to their own speaker; chance is one of the number of speakers. DNSMOS shows whether noise
-was copied. Without held-out speakers, those of held-out recordings are taken.
+was copied. Without held-out speakers, those of held-out recordings are taken. Languages that need
+espeak-ng are skipped where it is missing.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from myxtts.audio.files import probe_audio, read_audio
 from myxtts.config.config import DataConfig
 from myxtts.corpus.corpus import read_corpus
 from myxtts.corpus.utterance import Utterance
-from myxtts.errors import AudioError
+from myxtts.errors import AudioError, TextError
 from myxtts.evaluation.clip_metrics import NaturalnessJudge, SpeakerEmbedder
+from myxtts.synthesis.options import check_front_end
 from myxtts.synthesis.voice import Voice
+from myxtts.text.tokenizer import FrontEnd
 
 HELD_OUT = ("fa-2", "fa-4", "fa-5", "fa-6", "mnist-12", "mnist-26", "mnist-28", "mnist-35")
 """Never trained on by configs/base.yaml: cv-fa spk002, 004, 005 and 006; AudioMNIST 12, 26, 28 and 35."""
@@ -68,12 +71,13 @@ def main() -> int:
         "Recordings", {name: similarities(recorded[name], name, recorded) for name in speakers}, "recordings"
     )
     texts = {language: sentences_of(held_out, language, arguments.sentences) for language in voice.languages}
+    languages = speakable_languages([each for each in voice.languages if texts[each]], voice.tokenizer.front_end)
     groups: dict[str, dict[str, list[dict[str, float]]]] = {"same_language": {}, "other_language": {}}
     scores: dict[str, list[float]] = {group: [] for group in groups}
     for name in speakers:
         speaker = voice.clone([one.path for one in references[name]])
         native = {one.language for one in everything if one.speaker == name}
-        for language in (each for each in voice.languages if texts[each]):
+        for language in languages:
             audios = voice.synthesize_many(texts[language], speaker=speaker, language=language)
             embedded = [encoder.embed(audio.samples, audio.sample_rate) for audio in audios]
             group = "same_language" if language in native else "other_language"
@@ -94,6 +98,18 @@ def sentences_of(utterances: list[Utterance], language: str, count: int) -> list
     texts = [one.text for one in utterances if one.language == language and len(one.text.split()) >= FEWEST_WORDS]
     texts = list(dict.fromkeys(texts))
     return texts[:: max(1, len(texts) // count)][:count]
+
+
+def speakable_languages(languages: list[str], front_end: FrontEnd) -> list[str]:
+    """Those that can be spoken here, with a line for each that needs espeak-ng (extra `phonemes`) where it is missing."""
+    found = []
+    for language in languages:
+        try:
+            check_front_end(front_end, language)
+            found.append(language)
+        except TextError as error:
+            print(f"Skipped: {error}")
+    return found
 
 
 def pick_references(utterances: list[Utterance]) -> list[Utterance]:

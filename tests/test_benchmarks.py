@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import harness
+from benchmarks import cloning, harness
+from myxtts.text.tokenizer import FrontEnd
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
@@ -48,6 +49,15 @@ def test_work_after_a_turn_lowers_the_rate_of_its_contender(monkeypatch):
 def test_ratios_are_taken_round_by_round():
     rates = {"ours": [2.0, 30.0, 4.0], "theirs": [1.0, 10.0, 1.0]}
     assert str(harness.ratio(rates, "ours", "theirs")) == "3 (2 – 4)"
+
+
+def test_cloning_skips_languages_that_need_espeak_where_it_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr("myxtts.text.phonemes.is_installed", lambda: False)
+    front_end = FrontEnd("phonemes", phonemizer="myxtts")
+    assert cloning.speakable_languages(["en", "de", "fa"], front_end) == ["en", "fa"]
+    printed = capsys.readouterr().out
+    assert printed.startswith("Skipped: This voice in German (de) ")
+    assert printed.count("\n") == 1
 
 
 def test_results_are_written_as_one_flat_object(tmp_path):
