@@ -19,7 +19,7 @@ import re
 import shutil
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -102,14 +102,41 @@ def _size(count: int) -> str:
 
 TEMPORARY_SUFFIX = ".partial"
 
+_TEMPORARY = re.compile(rf"\.([0-9a-f]{{8}})\.([0-9]+)\.[0-9]+{re.escape(TEMPORARY_SUFFIX)}")
+"""Checksum of the target's name and id of the process, in a name by `temporary_path`; the old folder of a replacement differs."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _count = itertools.count()
 
 
 def temporary_path(path: Path) -> Path:
     """A name next to `path` that no other process, thread or target uses; short, however long the name of the target is."""
-    checksum = zlib.crc32(os.fsencode(path.name))
-    return path.with_name(f".{checksum:08x}.{os.getpid()}.{next(_count)}{TEMPORARY_SUFFIX}")
+    return path.with_name(f".{_checksum(path.name)}.{os.getpid()}.{next(_count)}{TEMPORARY_SUFFIX}")
+
+
+def _checksum(name: str) -> str:
+    return f"{zlib.crc32(os.fsencode(name)):08x}"
+
+
+def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
+    """Remove what killed processes left of writing the files `names` of a folder; what a living process writes stays."""
+    checksums = set(map(_checksum, names))
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        match = _TEMPORARY.fullmatch(path.name)
+        with contextlib.suppress(OSError):  # renamed or removed meanwhile, a folder, or not ours to remove
+            if match and match[1] in checksums and not _was_alive(int(match[2]), path.stat().st_mtime):
+                path.unlink()
+
+
+def _was_alive(process_id: int, unix_seconds: float) -> bool:
+    """Whether a process that is alive had been started by then; a younger one only has the id of one that ended."""
+    import psutil  # the diagnosis as a distribution of its own comes without it
+
+    try:
+        return psutil.Process(process_id).create_time() <= unix_seconds
+    except psutil.NoSuchProcess:
+        return False
+    except (psutil.Error, OverflowError):
+        return True
 
 
 @contextlib.contextmanager
@@ -175,7 +202,7 @@ def recover_folder(path: str | Path) -> None:
     Only for a folder that no other process writes at the moment.
     """
     path = Path(path)
-    pattern = f".{zlib.crc32(os.fsencode(path.name)):08x}.*"
+    pattern = f".{_checksum(path.name)}.*"
     for old in path.parent.glob(f"{pattern}.old{TEMPORARY_SUFFIX}"):
         if not path.exists():
             old.rename(path)

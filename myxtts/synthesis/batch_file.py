@@ -13,7 +13,7 @@ from typing import Any
 
 from myxtts.audio.files import resample
 from myxtts.errors import MyXTTSError, TextError
-from myxtts.runtime.safe_files import read_regular_file
+from myxtts.runtime.safe_files import read_regular_file, remove_unfinished
 from myxtts.synthesis.options import SpeechOptions, check_language, check_text_length, parse_mixture
 from myxtts.synthesis.output import AudioFileWriter, check_output_rate, resolve_format, synthetic_tags
 from myxtts.synthesis.voice import Voice
@@ -148,7 +148,8 @@ def speak_batch(
     """Speak every text into `folder`/`name`.`format`.
 
     A file that exists is skipped unless `replaces`: files are written completely or not at all, so an interrupted run is
-    resumed by repeating it. A text that cannot be spoken is reported, and the others are spoken.
+    resumed by repeating it, which also removes what a killed one had begun. A text that cannot be spoken is reported, and the
+    others are spoken.
     """
     resolve_format(None, format)
     check_output_rate(sample_rate)
@@ -157,8 +158,9 @@ def speak_batch(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TextError(f"The folder {folder} cannot be created: {error.strerror}. Name another one with -o.") from None
-    for item in items:
-        path = folder / f"{item.name}.{format}"
+    paths = [folder / f"{item.name}.{format}" for item in items]
+    remove_unfinished(folder, [path.name for path in paths])
+    for item, path in zip(items, paths, strict=True):
         if path.exists() and not replaces:
             report.num_skipped += 1
             continue

@@ -14,11 +14,14 @@ from myxtts.runtime.safe_files import (
     check_regular_file,
     open_regular_file,
     read_regular_file,
+    remove_unfinished,
     replacing,
     replacing_folder,
+    temporary_path,
     visible_subfolders,
     write_atomically,
 )
+from myxtts.runtime.worker_process import child_environment
 
 
 def test_a_regular_file_and_a_link_to_it_are_read_whole(tmp_path):
@@ -171,3 +174,30 @@ def test_a_line_that_does_not_fit_is_removed_again(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "log")], check=False)
     assert done.returncode == 7
     assert (tmp_path / "log").read_bytes() == b"x" * 60
+
+
+def test_what_a_killed_process_was_writing_is_removed_and_what_a_living_one_writes_stays(tmp_path):
+    code = (
+        "import os, pathlib; from myxtts.runtime.safe_files import replacing\n"
+        f"with replacing({str(tmp_path / 'a.wav')!r}) as file: file.touch(); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=child_environment())
+    (left,) = tmp_path.iterdir()
+    (tmp_path / ".hidden.partial").touch()
+    with replacing(tmp_path / "a.wav") as written:
+        written.touch()
+        remove_unfinished(tmp_path, ["b.wav"])
+        assert left.exists()
+        remove_unfinished(tmp_path, ["b.wav", "a.wav"])
+        assert not left.exists()
+        assert written.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden.partial", "a.wav"]
+
+
+def test_a_process_that_got_the_id_of_a_killed_one_does_not_keep_its_file(tmp_path):
+    """In a container a program often has the same id in every run."""
+    left = temporary_path(tmp_path / "a.wav")
+    left.touch()
+    os.utime(left, (1.0, 1.0))
+    remove_unfinished(tmp_path, ["a.wav"])
+    assert not left.exists()

@@ -1,12 +1,15 @@
 """Lists of texts: every format is read, every text is a file, and a run can be resumed."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import soundfile
 
 from myxtts.cli import main
 from myxtts.errors import TextError
+from myxtts.runtime.worker_process import child_environment
 from myxtts.synthesis.batch_file import BatchItem, read_batch
 from tests.synthesis.tiny_voice import describe, write_voice
 
@@ -91,6 +94,31 @@ def test_a_batch_is_resumed_and_reports_what_cannot_be_spoken(voice, tmp_path, c
     assert soundfile.info(tmp_path / "out" / "three.wav").samplerate == 16000
     assert main([*words, "--force"]) == 1
     assert soundfile.info(tmp_path / "out" / "three.wav").samplerate == 8000
+
+
+def test_a_batch_removes_what_a_killed_one_had_begun(voice, tmp_path):
+    (tmp_path / "list.txt").write_text("Hello.\n")
+    words = [
+        "say",
+        "--batch",
+        str(tmp_path / "list.txt"),
+        "--voice",
+        voice,
+        "-o",
+        str(tmp_path / "out"),
+        "--steps",
+        "1",
+    ]
+    killed = (
+        "import os, sys; from myxtts import cli; from myxtts.synthesis.output import AudioFileWriter\n"
+        "AudioFileWriter.write = lambda *_: os.kill(os.getpid(), 9)\n"
+        "cli.main(sys.argv[1:])"
+    )
+    subprocess.run([sys.executable, "-c", killed, *words], env=child_environment())
+    (left,) = (tmp_path / "out").iterdir()
+    assert left.suffix == ".partial"
+    assert main(words) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["0001.wav"]
 
 
 def test_a_batch_needs_a_folder_and_no_other_text(voice, tmp_path, capsys):
