@@ -39,7 +39,7 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         help="a checkpoint, the folder of a run (its best checkpoint is used), a voice folder, or the name of a bundled voice",
     )
-    export.add_argument("out", metavar="OUT", type=Path, help="folder to write")
+    export.add_argument("out", metavar="OUT", type=Path, help="folder to write; a voice there is replaced")
     export.add_argument("--license", "--licence", default="", help="terms under which the voice may be used")
     export.add_argument("--attribution", default="", help="people to credit: those who recorded and trained it")
     export.add_argument(
@@ -120,7 +120,9 @@ def run_voice(arguments: argparse.Namespace) -> int:
         return _export(arguments)
     if arguments.action == "convert":
         from myxtts.export.old_voices import convert_voice
+        from myxtts.export.voice_writer import check_voice_target
 
+        check_voice_target(arguments.out)
         return _show(str(convert_voice(arguments.voice, arguments.out)))
     if arguments.action == "list":
         return list_voices(arguments.folders)
@@ -189,10 +191,11 @@ def _read_words(path: str | None) -> list[str]:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from myxtts.export.voice_writer import copy_voice, write_samples
+    from myxtts.export.voice_writer import check_voice_target, copy_voice, write_samples
     from myxtts.synthesis.bundled import find_voice
     from myxtts.synthesis.voice_folder import DESCRIPTION_NAME
 
+    check_voice_target(arguments.out)  # opening the corpus of a checkpoint takes minutes
     source = find_voice(arguments.source)
     if os.path.isfile(source / DESCRIPTION_NAME):
         if arguments.license or arguments.attribution:

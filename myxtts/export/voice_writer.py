@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import onnx
 
 from myxtts.errors import VoiceError
 from myxtts.export.networks import speaker_model, voice_model
-from myxtts.runtime.safe_files import cause_of, read_regular_file, replacing_folder
+from myxtts.runtime.safe_files import TEMPORARY_SUFFIX, cause_of, read_regular_file, replacing_folder
 from myxtts.synthesis.onnx_file import LARGEST_FILE, read_model
 from myxtts.synthesis.reader import g2p_file, g2p_name
 from myxtts.synthesis.samples import SAMPLE_TEXTS, speak_sample
@@ -29,6 +30,7 @@ from myxtts.synthesis.voice_folder import (
     LEXICON_NAME,
     LICENSE_NAME,
     MOST_LICENSE_BYTES,
+    OLD_WEIGHTS_NAME,
     SAMPLE_NAMES,
     SPEAKER_MODEL_NAME,
     VOICE_MODEL_NAME,
@@ -41,6 +43,19 @@ from myxtts.synthesis.voice_folder import (
 )
 from myxtts.text import g2p
 from myxtts.text.cleanup import base_language
+
+VOICE_FILES = (
+    DESCRIPTION_NAME,
+    LICENSE_NAME,
+    LEXICON_NAME,
+    SCORES_NAME,
+    OLD_WEIGHTS_NAME,
+    *SAMPLE_NAMES,
+    g2p_name("*"),
+    "*.onnx",
+    f"*{TEMPORARY_SUFFIX}",
+)
+"""Patterns of the files of a voice folder, which a new voice replaces; the last is what a killed process was writing."""
 
 
 def save_voice(
@@ -104,6 +119,23 @@ def copy_voice(
     except OSError as error:
         raise VoiceError(f"{error.filename} cannot be read: {error.strerror}. Copy the whole voice folder.") from None
     return _write(folder, description, files, source if copies_assets else None, vocoder)
+
+
+def check_voice_target(folder: Path) -> None:
+    """Raise a `VoiceError` if a voice cannot be written to `folder`, or would replace more than a voice."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise VoiceError(f"The voice {folder} could not be written: {cause_of(error)}. Name another folder.") from None
+    if names and not _may_be_replaced(folder):
+        raise VoiceError(_not_a_voice(folder))
+    if others := [name for name in names if not any(fnmatchcase(name, pattern) for pattern in VOICE_FILES)]:
+        raise VoiceError(
+            f"{folder} holds more than a voice, so it was not replaced: {', '.join(others)!s:.100}. "
+            "Move that, or name another folder."
+        )
 
 
 def write_samples(folder: Path) -> list[Path]:
@@ -172,7 +204,7 @@ def _write(
     files[DESCRIPTION_NAME] = (json.dumps(asdict(description), ensure_ascii=False, indent=1) + "\n").encode()
     try:
         if folder.exists() and not _may_be_replaced(folder):
-            raise VoiceError(f"{folder} exists and is not a voice, so it was not replaced. Name a new folder.")
+            raise VoiceError(_not_a_voice(folder))
         with replacing_folder(folder) as temporary:
             for name, content in files.items():
                 (temporary / name).write_bytes(content)
@@ -204,3 +236,7 @@ def _model_files(
 
 def _may_be_replaced(folder: Path) -> bool:
     return (folder / DESCRIPTION_NAME).is_file() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def _not_a_voice(folder: Path) -> str:
+    return f"{folder} exists and is not a voice, so it was not replaced. Name a new folder."

@@ -16,7 +16,7 @@ from myxtts.export.voice_writer import save_voice
 from myxtts.synthesis.bundled import bundled_voices
 from myxtts.synthesis.voice_folder import read_description, read_weights
 from myxtts.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from tests.commands.command_line import failure_of
+from tests.commands.command_line import failure_of, names_in
 from tests.synthesis.tiny_voice import describe, random_weights, write_voice
 
 
@@ -276,3 +276,26 @@ def test_defaults_of_speech_belong_to_the_export_of_a_checkpoint_and_have_a_rang
     assert f"{flag} is for the export of a checkpoint" in failure_of(capsys, *words)
     words = ("voice", "export", str(tmp_path), str(tmp_path / "out"), flag, wrong)
     assert message in failure_of(capsys, *words)
+
+
+def test_a_voice_folder_with_other_files_is_not_replaced(tmp_path, capsys):
+    source, out = write_voice(tmp_path / "voice"), write_voice(tmp_path / "out")
+    (out / ".0123abcd.1.0.partial").touch()
+    assert main(["voice", "export", str(source), str(out), "--no-samples"]) == 0
+    assert names_in(out) == ["voice.json", "voice.onnx"]
+    capsys.readouterr()
+    (out / ".git").mkdir()
+    (out / "notes.txt").write_text("important")
+    for command in (["export", str(source), str(out)], ["convert", str(source), str(out)]):
+        assert "holds more than a voice, so it was not replaced: .git, notes.txt. Move" in failure_of(
+            capsys, "voice", *command
+        )
+    assert names_in(out) == [".git", "notes.txt", "voice.json", "voice.onnx"]
+
+
+def test_a_folder_that_cannot_become_a_voice_is_refused_before_the_export_starts(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").touch()
+    for name, message in (("file", "Not a directory"), ("thesis", "is not a voice, so it was not replaced")):
+        assert message in failure_of(capsys, "voice", "export", "no such source", str(tmp_path / name))
