@@ -28,6 +28,8 @@ LONGEST_COLUMN = 60
 SHOWN_SPEAKERS = 5
 SHOWN_LANGUAGES = 20
 MOST_WORD_BYTES = 64 << 20
+AVERAGE_FRACTION = 0.5
+"""Of the voice that --average-with names."""
 
 
 def configure_voice(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +63,19 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
         metavar="LANGUAGE=NAME",
         help="default speaker of a language, for a checkpoint (default: the speaker with the most speech in it; "
         "repeatable)",
+    )
+    export.add_argument(
+        "--average-with",
+        metavar="VOICE",
+        help="for a checkpoint: average its weights with those of the voice or checkpoint that its training came from, which "
+        "helps with speakers that it was not trained on",
+    )
+    export.add_argument(
+        "--average-fraction",
+        type=float,
+        default=None,
+        metavar="FRACTION",
+        help=f"fraction of --average-with in the mean, from 0 to 1 (default: {AVERAGE_FRACTION:g})",
     )
     export.add_argument(
         "--steps",
@@ -206,7 +221,8 @@ def _export(arguments: argparse.Namespace) -> int:
             raise VoiceError(
                 f"--default-speaker is for the export of a checkpoint, and {source} is a voice. Leave it out."
             )
-        for flag, value in (("--steps", arguments.steps), *_emphases(arguments)):
+        averaging = (("--average-with", arguments.average_with), ("--average-fraction", arguments.average_fraction))
+        for flag, value in (("--steps", arguments.steps), *averaging, *_emphases(arguments)):
             if value is not None:
                 raise VoiceError(f"{flag} is for the export of a checkpoint, and {source} is a voice. Leave it out.")
         _check_guidance(arguments.guidance)
@@ -237,6 +253,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
     for flag, emphasis in _emphases(arguments):
         if emphasis is not None and not 0 <= emphasis <= MOST_EMPHASIS:
             raise VoiceError(f"{flag} must be from 0 to {MOST_EMPHASIS}. Received: {emphasis:g}.")
+    average_with = _average_of(arguments.average_with, arguments.average_fraction)
     checkpoint = load_checkpoint(resolve_checkpoint(source))
     start_tensorflow()
     from myxtts.training.voice_export import export_voice
@@ -250,6 +267,7 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
             copies_assets=not arguments.shared_assets,
             vocoder=arguments.vocoder,
             given_speakers=_given_speakers(arguments.default_speaker),
+            average_with=average_with,
             steps=arguments.steps,
             guidance=arguments.guidance,
             decoder_emphasis=arguments.decoder_emphasis,
@@ -257,6 +275,18 @@ def _export_checkpoint(source: Path, arguments: argparse.Namespace) -> Path:
             clone_decoder_emphasis=arguments.clone_decoder_emphasis,
             announce=progress.announce,
         )
+
+
+def _average_of(voice: str | None, fraction: float | None) -> tuple[str, float] | None:
+    """The voice to average with and its fraction; None: none."""
+    if voice is None:
+        if fraction is not None:
+            raise VoiceError("--average-fraction needs a voice to average with. Give --average-with VOICE as well.")
+        return None
+    fraction = AVERAGE_FRACTION if fraction is None else fraction
+    if not 0 <= fraction <= 1:
+        raise VoiceError(f"--average-fraction must be from 0 to 1. Received: {fraction:g}.")
+    return voice, fraction
 
 
 def _check_guidance(guidance: float | None) -> None:

@@ -27,7 +27,8 @@ from myxtts.models.xtts import XTTS
 from myxtts.runtime.progress import ProgressCallback
 from myxtts.runtime.safe_files import replacing
 from myxtts.training.starting_config import read_origin
-from myxtts.training.starting_state import for_one_speaker, map_weights, read_source
+from myxtts.training.starting_state import for_one_speaker
+from myxtts.training.weight_mapping import map_weights, read_source
 
 DECODER_STEPS = 5
 """Steps for the part of the flow that is left; a voice takes 10 for all of it."""

@@ -22,7 +22,6 @@ from myxtts.config.load import config_to_dict
 from myxtts.errors import CheckpointError
 from myxtts.models.spec import ModelSpec
 from myxtts.models.xtts import TEACHER
-from myxtts.synthesis.voice_folder import DESCRIPTION_NAME, read_weights
 from myxtts.text.tokenizer import text_symbols_of
 from myxtts.training.checkpoint import (
     Checkpoint,
@@ -30,14 +29,14 @@ from myxtts.training.checkpoint import (
     checkpoints_in,
     finish_interrupted,
     folder_of_step,
-    load_checkpoint,
     load_newest,
     mark_best,
 )
-from myxtts.training.starting_config import Origin, locate_origin, read_origin
+from myxtts.training.starting_config import Origin, read_origin
 from myxtts.training.state import RunHistory, TrainState
 from myxtts.training.training_corpus import TrainingCorpus, mel_statistics
-from myxtts.training.voice_export import LANGUAGE_TABLE, network_with, speaker_vectors
+from myxtts.training.voice_export import network_with, speaker_vectors
+from myxtts.training.weight_mapping import LANGUAGE_TABLE, Transfer, map_weights, read_source
 
 EARLIER_RUN = "before-reset"
 RUN_FILES = (
@@ -219,9 +218,6 @@ def move_earlier_run(folder: Path, announce: Callable[[str], None]) -> None:
     announce(f"Starting again; the earlier run was moved to {target}.")
 
 
-SYMBOL_TABLE = "text_encoder/embedding/embeddings"
-
-
 def initialize_weights(state: TrainState, corpus: TrainingCorpus, bandwidth_aware: bool | Literal["always"]) -> None:
     """New weights (those that the network was built with), fitted to the mels of the corpus."""
     bands = clip_quality(corpus.cache, bandwidth_aware).bands
@@ -262,73 +258,6 @@ def for_one_speaker(
     model = network_with(spec.without_heads, weights)
     vector = speaker_vectors(model, table, clips, DataConfig.reference_frames)[0]
     return {**weights, LANGUAGE_TABLE: weights[LANGUAGE_TABLE] + vector}
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """Weights for the new network, and what the source lacks."""
-
-    weights: dict[str, np.ndarray]
-    new_symbols: list[str]
-    new_languages: list[str]
-    kept_as_initialized: list[str]
-    """Weights that the source lacks or has in another shape."""
-
-
-def map_weights(
-    source: Mapping[str, np.ndarray],
-    target: Mapping[str, np.ndarray],
-    source_symbols: Sequence[str],
-    target_symbols: Sequence[str],
-    source_languages: Sequence[str],
-    target_languages: Sequence[str],
-) -> Transfer:
-    """The target's weights, replaced by those of the source with the same name and shape.
-
-    The tables of symbols and languages are mapped row by row, by the name of the symbol or language.
-    """
-    tables = {
-        SYMBOL_TABLE: (source_symbols, target_symbols, 0),
-        LANGUAGE_TABLE: (source_languages, target_languages, 1),
-    }
-    weights, missing = {}, []
-    for name, initial in target.items():
-        if name in tables and name in source and source[name].shape[1:] == initial.shape[1:]:
-            weights[name] = _mapped_rows(source[name], initial, *tables[name])
-        elif name in source and source[name].shape == initial.shape:
-            weights[name] = source[name]
-        else:
-            weights[name] = initial
-            missing.append(name)
-    return Transfer(
-        weights,
-        new_symbols=[symbol for symbol in target_symbols if symbol not in source_symbols],
-        new_languages=[language for language in target_languages if language not in source_languages],
-        kept_as_initialized=missing,
-    )
-
-
-def _mapped_rows(
-    source: np.ndarray, initial: np.ndarray, source_names: Sequence[str], target_names: Sequence[str], offset: int
-) -> np.ndarray:
-    """Rows of `initial` replaced by the source's rows of the same name; `offset` rows at the start belong to no name."""
-    rows = np.array(initial)
-    rows[:offset] = source[:offset]
-    source_index = {name: index for index, name in enumerate(source_names)}
-    for index, name in enumerate(target_names):
-        if name in source_index:
-            rows[offset + index] = source[offset + source_index[name]]
-    return rows
-
-
-def read_source(init_from: str) -> tuple[list[str], dict[str, np.ndarray]]:
-    """The symbols and the weights by name of a voice or a checkpoint."""
-    path = locate_origin(init_from)
-    if (path / DESCRIPTION_NAME).is_file():
-        description, weights = read_weights(path)
-        return description.symbols, weights
-    checkpoint = load_checkpoint(path)
-    return checkpoint.corpus["symbols"], checkpoint.named_weights(prefers_ema=True)
 
 
 def _describe(origin: Origin, transfer: Transfer) -> list[str]:

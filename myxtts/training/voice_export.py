@@ -32,12 +32,11 @@ from myxtts.synthesis.voice_folder import (
 from myxtts.training.checkpoint import Checkpoint, read_state
 from myxtts.training.starting_config import locate_origin
 from myxtts.training.training_corpus import TrainingCorpus, open_training_corpus
+from myxtts.training.weight_mapping import LANGUAGE_TABLE, average_weights
 
 VOICE_NAME = "voice"
 GUIDANCE = 0.5
 """Of the decoder of a voice of several speakers (`Defaults.guidance`); chosen by measurement (docs/voices.md)."""
-LANGUAGE_TABLE = "language_embedding/embeddings"
-"""The weight with a row for the unknown language, then one for each language."""
 SENTENCE_CHARACTERS = (10, 180)
 """Shortest and longest limit at which a voice splits its sentences. Chosen; not measured."""
 SPARE_SYMBOLS = 20
@@ -123,6 +122,7 @@ def export_voice(
     copies_assets: bool = True,
     vocoder: str | None = None,
     given_speakers: Mapping[str, str] | None = None,
+    average_with: tuple[str, float] | None = None,
     steps: int | None = None,
     guidance: float | None = None,
     decoder_emphasis: float | None = None,
@@ -139,6 +139,7 @@ def export_voice(
         copies_assets: whether the vocoder and the pronunciation models are copied into the folder.
         vocoder: file or name of its vocoder; None: the universal one if it fits the mels, otherwise Griffin-Lim.
         given_speakers: language → who speaks it by default, instead of the speaker with most speech in it.
+        average_with: a voice or checkpoint that the training came from, and its fraction of the mean (`average_weights`).
         steps: of the decoder by default; None: 10, or what it was distilled to.
         guidance: see `Defaults`; None: `GUIDANCE`, or none for one speaker or a distilled decoder.
         decoder_emphasis, clone_emphasis: see `Defaults`; None: 1.
@@ -151,10 +152,16 @@ def export_voice(
     trained = ModelSpec.from_dict(facts["model"])
     facts["model"] = trained.without_heads.to_dict()
     scale = float(np.clip(checkpoint.progress["duration_scale"], 0.5, 2.0))
-    if "training_split" in facts:  # checkpoints of 0.1.0 have none
-        facts["training_split"] = TrainingSplit(**facts["training_split"])
+    split = _recorded_split(facts)
     weights = checkpoint.named_weights(prefers_ema=True)
     weights = {name: value for name, value in weights.items() if not name.startswith(HEADS_PREFIX)}
+    about: dict[str, Any] = {"training steps": checkpoint.step}
+    if average_with is not None:
+        weights = average_weights(weights, facts["symbols"], facts["languages"], *average_with)
+        split = split and split.after(_split_of_source(average_with[0]))
+        about["averaged with"] = "{} ({:g})".format(*average_with)
+    if split is not None:
+        facts["training_split"] = split
     order = default_first(facts["languages"])
     facts["languages"] = [facts["languages"][index] for index in order]
     weights[LANGUAGE_TABLE] = weights[LANGUAGE_TABLE][[0, *(index + 1 for index in order)]]
@@ -175,7 +182,7 @@ def export_voice(
             clone_emphasis=Defaults.clone_emphasis if clone_emphasis is None else clone_emphasis,
             clone_decoder_emphasis=clone_decoder_emphasis,
         ),
-        about={"training steps": checkpoint.step},
+        about=about,
         vocoder=universal_vocoder(MelSpec.from_dict(facts["mel"])) or VocoderReference(),
     )
     return save_voice(

@@ -266,6 +266,7 @@ def test_a_default_speaker_without_a_language_is_explained():
         ("--clone-emphasis", "9", "from 0 to 8. Received: 9"),
         ("--decoder-emphasis", "inf", "from 0 to 8"),
         ("--clone-decoder-emphasis", "-1", "from 0 to 8"),
+        ("--average-fraction", "0.5", "needs a voice to average with"),
     ],
 )
 def test_defaults_of_speech_belong_to_the_export_of_a_checkpoint_and_have_a_range(
@@ -299,3 +300,20 @@ def test_a_folder_that_cannot_become_a_voice_is_refused_before_the_export_starts
     (tmp_path / "thesis" / "chapter.txt").touch()
     for name, message in (("file", "Not a directory"), ("thesis", "is not a voice, so it was not replaced")):
         assert message in failure_of(capsys, "voice", "export", "no such source", str(tmp_path / name))
+
+
+def test_the_fraction_of_an_average_has_a_range(tmp_path, capsys):
+    words = (
+        "voice",
+        "export",
+        str(tmp_path),
+        str(tmp_path / "out"),
+        "--average-with",
+        "base",
+        "--average-fraction",
+        "1.5",
+    )
+    assert "--average-fraction must be from 0 to 1. Received: 1.5." in failure_of(capsys, *words)
+    voice = write_voice(tmp_path / "voice")
+    words = ("voice", "export", str(voice), str(tmp_path / "out"), "--average-with", "base")
+    assert "--average-with is for the export of a checkpoint" in failure_of(capsys, *words)

@@ -9,9 +9,8 @@ from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.xtts import TEACHER
 from myxtts.synthesis.voice_folder import read_description, read_weights
 from myxtts.training.checkpoint import load_checkpoint, newest_checkpoint
-from myxtts.training.starting_state import SYMBOL_TABLE, map_weights
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.voice_export import LANGUAGE_TABLE
+from myxtts.training.weight_mapping import LANGUAGE_TABLE, SYMBOL_TABLE, map_weights
 from tests.corpus.tiny_corpus import make_corpus, write_metadata, write_tone
 from tests.training.small_runs import quiet_display, small_config, text_of
 
