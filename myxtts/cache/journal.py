@@ -44,6 +44,7 @@ class AppendedFile:
 
     def __init__(self, descriptor: int, whole_bytes: int):
         self._descriptor, self.whole_bytes = descriptor, whole_bytes
+        self._written_bytes = whole_bytes
 
     @classmethod
     def open(cls, path: Path, whole_bytes: int) -> AppendedFile:
@@ -61,17 +62,19 @@ class AppendedFile:
     def write(self, data: Any) -> None:
         """Append; the bytes count only after `keep`."""
         view = memoryview(data).cast("B")
+        self._written_bytes += len(view)
         while view:
             view = view[os.write(self._descriptor, view) :]
 
     def keep(self) -> None:
         """Everything written so far is whole."""
-        self.whole_bytes = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+        self.whole_bytes = self._written_bytes
 
     def cut(self) -> None:
         """Drop what was not kept."""
         os.ftruncate(self._descriptor, self.whole_bytes)
         os.lseek(self._descriptor, self.whole_bytes, os.SEEK_SET)
+        self._written_bytes = self.whole_bytes
 
     def sync(self) -> None:
         """Wait until everything is on the disk."""
@@ -211,12 +214,12 @@ class RecordWriter:
     ):
         self.files, self.recovered, self.symbols = files, recovered, symbols
         self._opened = opened
+        self._element_bytes = {name: size for name, (_, size) in files.paths().items()}
         self._journal: AppendedFile | None = None
 
     def sizes(self) -> dict[str, int]:
         """Elements of each data file, by the header's name for that number (`ELEMENTS`)."""
-        paths = self.files.paths()
-        return {name: file.whole_bytes // paths[name][1] for name, file in self._opened.items()}
+        return {name: file.whole_bytes // self._element_bytes[name] for name, file in self._opened.items()}
 
     @property
     def num_rows(self) -> int:
@@ -293,11 +296,10 @@ class RecordWriter:
 
     def write_zeros(self) -> None:
         """Write element 0 of the files that are empty: padding points at it, and a start of 0 means that there is nothing."""
-        paths = self.files.paths()
         with self._explained():
             for name, file in self._opened.items():
                 if file.whole_bytes == 0:
-                    file.write(bytes(paths[name][1]))
+                    file.write(bytes(self._element_bytes[name]))
             self._keep()
 
     def close_journal(self) -> None:
