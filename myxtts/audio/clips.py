@@ -48,6 +48,10 @@ UNREAD_FACTOR = 2.0
 
 WINDOW = 2048
 """Samples of one spectrum: 12 to 23 Hz per bin at 24 to 48 kHz."""
+WINDOWS_AT_ONCE = 16
+"""Windows transformed together: their spectra stay in the processor's cache. 8 to 128 take the same time within 5 %."""
+BINS_AT_ONCE = 128
+"""Bins whose levels are computed together. Chosen; not measured."""
 LOUD_QUANTILE = 0.95
 """Each frequency is judged by its loudest frames: fricatives reach high, vowels do not. Chosen; not measured."""
 SMOOTHED_BINS = 17
@@ -135,7 +139,7 @@ def level_loudness(samples: np.ndarray, sample_rate: int, db: float) -> np.ndarr
     level = float(np.sqrt(spoken.mean()))
     if level == 0.0:
         return samples
-    peak = float(np.abs(samples).max())
+    peak = float(max(samples.max(), -samples.min()))
     gain = min(10 ** (db / 20) / level, HIGHEST_PEAK / peak)
     return samples * np.float32(gain)
 
@@ -160,14 +164,17 @@ def estimate_bandwidth(samples: np.ndarray, sample_rate: int) -> float:
     hop = WINDOW // 2
     if len(samples) < WINDOW + (FEWEST_FRAMES - 1) * hop:
         return sample_rate / 2
-    frames = np.lib.stride_tricks.sliding_window_view(np.asarray(samples, np.float32), WINDOW)[::hop]
-    power = np.square(np.abs(real_transform()(frames * np.hanning(WINDOW).astype(np.float32))))
-    loud = 10 * np.log10(np.quantile(power, LOUD_QUANTILE, axis=0) + 1e-12)
-    edged = np.pad(loud, SMOOTHED_BINS // 2, mode="symmetric")
-    level = np.convolve(edged, np.full(SMOOTHED_BINS, 1 / SMOOTHED_BINS), "valid")
-    hertz = np.arange(len(level)) * (sample_rate / WINDOW)
-    peak = level[(hertz > REFERENCE_HZ[0]) & (hertz < REFERENCE_HZ[1])].max()
-    return float(hertz[np.flatnonzero(level > peak - BELOW_PEAK_DB)[-1]])
+    magnitudes = _magnitudes(np.asarray(samples, np.float32), hop)
+    hertz = np.arange(1 + WINDOW // 2) * (sample_rate / WINDOW)
+    reference = np.flatnonzero((hertz > REFERENCE_HZ[0]) & (hertz < REFERENCE_HZ[1]))
+    threshold = _levels(magnitudes, reference[0], reference[-1] + 1).max() - BELOW_PEAK_DB
+    # from the highest bins down: the levels of bins below the result are needed only in the reference
+    for end in range(len(hertz), 0, -BINS_AT_ONCE):
+        start = max(0, end - BINS_AT_ONCE)
+        loud = np.flatnonzero(_levels(magnitudes, start, end) > threshold)
+        if len(loud):
+            return float(hertz[start + loud[-1]])
+    raise AudioError("The samples are too loud: their power is not a finite number. Export them again.", "not finite")
 
 
 def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
@@ -176,9 +183,53 @@ def estimate_snr(samples: np.ndarray, sample_rate: int) -> float:
     blocks = np.asarray(samples, np.float32)[: len(samples) // block * block].reshape(-1, block)
     if not len(blocks):
         return 0.0
-    level = 10 * np.log10(np.mean(np.square(blocks), axis=1) + 1e-10)
-    quiet, loud = np.quantile(level, (NOISE_QUANTILE, SPEECH_QUANTILE))
+    level = 10 * np.log10(np.einsum("ij,ij->i", blocks, blocks) / block + 1e-10)
+    quiet, loud = _quantiles(level, NOISE_QUANTILE, SPEECH_QUANTILE)
     return float(loud - quiet)
+
+
+def _magnitudes(samples: np.ndarray, hop: int) -> np.ndarray:
+    """Spectra of the windows of a recording, float32 (windows, 1 + WINDOW // 2)."""
+    windows, transform = np.lib.stride_tricks.sliding_window_view(samples, WINDOW)[::hop], real_transform()
+    magnitudes = np.empty((len(windows), 1 + WINDOW // 2), np.float32)
+    windowed = np.empty((WINDOWS_AT_ONCE, WINDOW), np.float32)
+    for start in range(0, len(windows), WINDOWS_AT_ONCE):
+        piece = windows[start : start + WINDOWS_AT_ONCE]
+        spectra = transform(np.multiply(piece, _hann_window(), out=windowed[: len(piece)]))
+        np.abs(spectra, out=magnitudes[start : start + WINDOWS_AT_ONCE])
+    return magnitudes
+
+
+def _levels(magnitudes: np.ndarray, start: int, end: int) -> np.ndarray:
+    """Level (dB) of the bins from `start` to before `end` in their loudest windows, averaged over neighboring bins."""
+    margin = SMOOTHED_BINS // 2
+    first, last = max(0, start - margin), min(magnitudes.shape[1], end + margin)
+    (power,) = _quantiles(np.square(magnitudes[:, first:last].T, order="C"), LOUD_QUANTILE)
+    loud = 10 * np.log10(power + 1e-12)
+    edged = np.pad(loud, (first - start + margin, end + margin - last), mode="symmetric")
+    return np.convolve(edged, np.full(SMOOTHED_BINS, 1 / SMOOTHED_BINS), "valid")
+
+
+@functools.cache
+def _hann_window() -> np.ndarray:
+    window = np.hanning(WINDOW).astype(np.float32)
+    window.setflags(write=False)
+    return window
+
+
+def _quantiles(values: np.ndarray, *fractions: float) -> list[np.ndarray]:
+    """As `np.quantile(values, fraction, axis=-1)` for each fraction; sorts `values` in place.
+
+    NumPy sorts short rows in SIMD registers, in a fifth of the time of `np.quantile`, which selects instead.
+    """
+    values.sort(axis=-1)
+    last = values.shape[-1] - 1
+    found = []
+    for fraction in fractions:
+        below = int(fraction * last)
+        low, high = values[..., below], values[..., min(below + 1, last)]
+        found.append(low + (high - low) * np.float32(fraction * last - below))
+    return found
 
 
 def is_clipped(samples: np.ndarray) -> bool:

@@ -111,6 +111,41 @@ def test_a_clip_that_is_too_short_for_an_estimate_counts_as_wide():
     assert estimate_bandwidth(np.zeros(1000, np.float32), 24_000) == 12_000
 
 
+@pytest.mark.parametrize("seconds", [0.33, 0.4, 1.0, 2.5, None])
+@pytest.mark.parametrize("band_rate", [2000, 8000, 12_000, None])
+def test_bandwidth_and_noise_are_those_of_quantiles_over_all_bins(speech, band_rate, seconds):
+    samples, rate = speech
+    if band_rate is not None:
+        samples = soxr.resample(soxr.resample(samples, rate, band_rate), band_rate, rate)
+    samples = samples[: None if seconds is None else round(seconds * rate)]
+    before = samples.copy()
+    assert estimate_bandwidth(samples, rate) == bandwidth_by_definition(samples, rate)
+    levels = 10 * np.log10(np.mean(np.square(samples[: len(samples) // 320 * 320].reshape(-1, 320)), axis=1) + 1e-10)
+    assert estimate_snr(samples, rate) == pytest.approx(np.subtract(*np.quantile(levels, (0.8, 0.1))), abs=1e-4)
+    np.testing.assert_array_equal(samples, before)
+
+
+def bandwidth_by_definition(samples, rate):
+    """All levels at once, in float64."""
+    frames = np.lib.stride_tricks.sliding_window_view(np.asarray(samples, np.float64), 2048)[::1024]
+    power = np.square(np.abs(np.fft.rfft(frames * np.hanning(2048))))
+    edged = np.pad(10 * np.log10(np.quantile(power, 0.95, axis=0) + 1e-12), 8, mode="symmetric")
+    level, hertz = np.convolve(edged, np.full(17, 1 / 17), "valid"), np.arange(1025) * (rate / 2048)
+    peak = level[(hertz > 300) & (hertz < 4000)].max()
+    return hertz[np.flatnonzero(level > peak - 50)[-1]]
+
+
+def test_silence_counts_as_wide():
+    assert estimate_bandwidth(np.zeros(20_000, np.float32), 24_000) == 12_000
+
+
+def test_samples_whose_power_is_not_finite_are_rejected():
+    samples = np.random.default_rng(0).normal(0, 1e30, 20_000).astype(np.float32)
+    with np.errstate(all="ignore"), pytest.raises(AudioError, match="too loud") as raised:
+        estimate_bandwidth(samples, 24_000)
+    assert raised.value.reason == "not finite"
+
+
 def test_noise_lowers_the_ratio_of_speech_to_pauses(speech):
     samples, rate = speech
     noise = np.random.default_rng(0).normal(0, 0.02, len(samples)).astype(np.float32)
