@@ -1,7 +1,8 @@
 """How fast batches come, how full they are, and how this grows: `python benchmarks/loader.py [--quick] [--json FILE]`.
 
 Everything is measured in one run on the bundled prompts, contenders take turns, and results are ratios (`harness.py`). Nothing
-else should run meanwhile. `--quick` leaves out `prepare` and the largest index, and ends within a minute.
+else should run meanwhile. `--quick` leaves out `prepare` and the largest index, and ends within a minute; `--prepare` measures
+`prepare` alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, Python searches the folder benchmarks/ only
 
 from benchmarks.harness import Ratio, interleaved, paced, print_rates, print_table, ratio, write_json
-from benchmarks.librosa_mel import librosa_mel
+from benchmarks.librosa_mel import bandwidth_of, mel_of, read_samples, snr_of
 from myxtts.audio.files import read_audio, write_audio
 from myxtts.audio.mel import MelSpec
 from myxtts.batches.order import Plan
@@ -49,6 +50,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the metrics as one flat JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, without the slow parts")
+    parser.add_argument("--prepare", action="store_true", help="only `prepare` against librosa")
     arguments = parser.parse_args()
     metrics: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="myxtts-benchmark-") as name:
@@ -58,12 +60,15 @@ def main() -> int:
         )
         cache = prepare_cache(config)
         metrics |= useful_fractions(cache)
-        if not arguments.quick:  # before TensorFlow is imported: `myxtts prepare` also runs without it
+        if (
+            arguments.prepare or not arguments.quick
+        ):  # before TensorFlow is imported: `myxtts prepare` also runs without it
             metrics |= preparing_rates(config, folder, rounds=7)
-        metrics |= loading_rates(
-            cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
-        )
-        metrics |= growth(cache, folder, GROWTH_CLIPS[:2] if arguments.quick else GROWTH_CLIPS)
+        if not arguments.prepare:
+            metrics |= loading_rates(
+                cache, config, folder, rounds=3 if arguments.quick else 9, seconds=0.5 if arguments.quick else 1.5
+            )
+            metrics |= growth(cache, folder, GROWTH_CLIPS[:2] if arguments.quick else GROWTH_CLIPS)
     write_json(arguments.json, metrics)
     return 0
 
@@ -153,8 +158,8 @@ def loading_rates(cache: Cache, config: DataConfig, folder: Path, rounds: int, s
 
 
 def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, float]:
-    """Decoding, mel and writing of all prompts; worker processes are warm, texts are left out."""
-    # Neither side cuts silence or noise, or levels loudness: the work is the same.
+    """Decoding, mel, bandwidth, noise and writing of all prompts; worker processes are warm, texts are left out."""
+    # No side cuts silence or noise, or levels loudness: the work is the same. Only `mel alone` measures no bandwidth and noise.
     config = dataclasses.replace(
         config, trim_silence_db=None, trim_noise_db=None, loudness_db=None, min_seconds=0.01, max_seconds=1000.0
     )
@@ -180,18 +185,21 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
                     "source_mtime_ns": 0,
                     "source_hash": bytes.fromhex(head["hash"]),
                     "text_hash": 0,
+                    "bandwidth": head["bandwidth"],
+                    "snr": head["snr"],
                 }
                 writer.append(record, np.frombuffer(payload, "<f4").reshape(-1, spec.n_mels), no_tokens)
             writer.sync()
         elapsed = time.perf_counter() - started
         return len(paths) / elapsed
 
-    def librosas(pool: ProcessPoolExecutor) -> float:
+    def librosas(pool: ProcessPoolExecutor, with_quality: bool) -> float:
         target = folder / f"prepared-{next(runs)}.f32"
         started = time.perf_counter()
         with open(target, "wb") as file:
-            for mel in pool.map(librosa_job, [(path, spec) for path in paths], chunksize=8):
+            for mel, quality in pool.map(librosa_job, [(path, spec, with_quality) for path in paths], chunksize=8):
                 file.write(mel.tobytes())
+                file.write(np.array(quality, np.float32).tobytes())
             file.flush()
             os.fsync(file.fileno())
         return len(paths) / (time.perf_counter() - started)
@@ -202,17 +210,30 @@ def preparing_rates(config: DataConfig, folder: Path, rounds: int) -> dict[str, 
         open_workers(config, front_end, processes) as our_pool,
         ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as their_pool,
     ):
-        contenders = {"myxtts prepare": lambda: ours(our_pool), "librosa + soundfile": lambda: librosas(their_pool)}
+        contenders = {
+            "myxtts prepare": lambda: ours(our_pool),
+            "librosa + soundfile": lambda: librosas(their_pool, True),
+            "librosa + soundfile, mel alone": lambda: librosas(their_pool, False),
+        }
         for run in contenders.values():
             run()
         rates = interleaved(contenders, rounds)
     print_rates(f"Preparing on {processes} cores", "clips/s", rates)
-    return shown("Preparing, as a ratio", {"prepare_vs_librosa": ratio(rates, *contenders)})
+    our_name, their_name, mel_name = contenders
+    ratios = {
+        "prepare_vs_librosa": ratio(rates, our_name, their_name),
+        "prepare_vs_librosa_mel": ratio(rates, our_name, mel_name),
+    }
+    return shown("Preparing, as ratios", ratios)
 
 
-def librosa_job(item: tuple[str, MelSpec]) -> np.ndarray:
-    path, spec = item
-    return librosa_mel(path, spec.sample_rate, spec.n_fft, spec.hop_length, spec.n_mels, spec.log_floor)
+def librosa_job(item: tuple[str, MelSpec, bool]) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Log-mel of a recording and, where its quality is wanted, its bandwidth (Hz) and SNR (dB)."""
+    path, spec, with_quality = item
+    rate = spec.sample_rate
+    samples = read_samples(path, rate)
+    mel = mel_of(samples, rate, spec.n_fft, spec.hop_length, spec.n_mels, spec.log_floor)
+    return mel, (bandwidth_of(samples, rate), snr_of(samples, rate)) if with_quality else ()
 
 
 def growth(cache: Cache, folder: Path, sizes: tuple[int, ...]) -> dict[str, float]:

@@ -6,9 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import cloning, harness
+from myxtts.audio.clips import estimate_bandwidth, estimate_snr
+from myxtts.audio.files import read_audio
+from myxtts.audio.mel import MelSpec, mel_numpy
+from myxtts.corpus.corpus import bundled_corpus
 from myxtts.text.tokenizer import FrontEnd
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +35,23 @@ def test_a_benchmark_starts_as_a_script_and_as_a_module(command):
     pytest.importorskip("librosa")
     done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout[:6]) == (0, "usage:"), done.stderr
+
+
+def test_the_baseline_of_prepare_does_the_same_work():
+    """Mel, bandwidth and noise by librosa and NumPy are those of `prepare`."""
+    pytest.importorskip("librosa")
+    from benchmarks.librosa_mel import bandwidth_of, mel_of, read_samples, snr_of
+
+    recordings = sorted((bundled_corpus() / "wavs").iterdir())[:100:10]
+    for recording in recordings:
+        samples, rate = read_audio(recording)
+        spec = MelSpec(rate)
+        np.testing.assert_array_equal(read_samples(str(recording), rate), samples)
+        mel = mel_of(samples, rate, spec.n_fft, spec.hop_length, spec.n_mels, spec.log_floor)
+        inside = slice(2, -2)  # at the edges librosa pads with zeros, and we reflect
+        np.testing.assert_allclose(mel[inside], mel_numpy(samples, spec)[inside], atol=1e-3)
+        assert bandwidth_of(samples, rate) == estimate_bandwidth(samples, rate)
+        assert snr_of(samples, rate) == pytest.approx(estimate_snr(samples, rate), abs=1e-4)
 
 
 def test_every_contender_runs_in_every_round_and_the_first_one_changes(monkeypatch):
