@@ -115,7 +115,7 @@ def speak(voice: Voice, engine: Engine, texts: list[str]) -> list[np.ndarray]:
     sampling, mels = voice.sampling(SpeechOptions()), []
     for text in texts:
         encoded = engine.encode(voice.tokenizer.encode(text, voice.languages[0]).ids, sampling)
-        mels.append(engine.decode(*encoded, _noise(voice, encoded), sampling))
+        mels.append(engine.decode(encoded, _noise(voice, encoded), sampling))
     return mels
 
 
@@ -138,8 +138,8 @@ def difference(voice: Voice, reference: Engine, engine: Engine, texts: list[str]
         expected, found = reference.encode(ids, sampling), engine.encode(ids, sampling)
         noise = _noise(voice, expected)
         mels = (
-            reference.decode(*expected, noise, sampling),
-            engine.decode(found.features, expected.frames, noise, sampling),
+            reference.decode(expected, noise, sampling),
+            engine.decode(found._replace(frames=expected.frames), noise, sampling),
         )
         gap = np.abs(mels[0] - mels[1])
         squares, count, largest = squares + float((gap**2).sum()), count + gap.size, max(largest, float(gap.max()))

@@ -238,7 +238,7 @@ def _speak_network(voice: Voice, texts: list[str]) -> float:
     for text in texts:
         encoded = voice.engine.encode(voice.tokenizer.encode(text, voice.languages[0]).ids, sampling)
         num_frames = int(encoded.frames.sum())
-        voice.engine.decode(*encoded, noise_of(0, 0, num_frames, voice.mel.n_mels), sampling)
+        voice.engine.decode(encoded, noise_of(0, 0, num_frames, voice.mel.n_mels), sampling)
         frames += num_frames
     return frames / voice.mel.frames_per_second
 

@@ -26,6 +26,7 @@ from myxtts.models.spec import (
     FRAMES_PER_STEP,
     HIGHEST_PITCH,
     PITCH_CENTER_HZ,
+    PITCH_CHANNELS,
     PITCH_DILATIONS,
     PITCH_LOG_SPREAD,
     RECORDING_FEATURES,
@@ -39,6 +40,7 @@ from myxtts.synthesis.voice_folder import (
     FEATURES,
     FRAMES_PER_SYMBOL,
     LONGEST_SYMBOL_SECONDS,
+    PITCH_CONDITION,
     SPEAKER_VECTORS,
     TRAINING_WEIGHTS,
 )
@@ -87,7 +89,13 @@ def add_speech(
         clean = graph.constant(np.zeros((1, RECORDING_FEATURES), np.float32))
         recording = graph.dense(clean, "recording_condition", has_bias=False)
         flow_condition = graph.node("Add", flow_condition, recording)
-    pitch_condition = graph.dense(of_decoder, "pitch_condition", has_bias=False) if spec.pitch else None
+    pitch_condition = None
+    if (
+        spec.pitch
+    ):  # of the text's speaker: the pitch of clones whose decoder vector is moved outward was twice as far off
+        graph.describe(PITCH_CONDITION, FLOAT, (1, PITCH_CHANNELS))
+        projected = graph.dense(condition, "pitch_condition", has_bias=False)
+        pitch_condition = graph.node("Identity", projected, name=PITCH_CONDITION)
     return _decoder(graph, spec, features, frames, flow_condition, pitch_condition, noise), frames
 
 

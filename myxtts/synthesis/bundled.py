@@ -1,7 +1,6 @@
 """The voices that come with MyXTTS, by name, and the voice and language of a text that names none.
 
-English is spoken by `kathleen`, Persian by `nava` and everything else by `base`: the first voice in the order of `NAMES` that has
-the language.
+English is spoken by `kathleen` and everything else by `base`: the first voice in the order of `NAMES` that has the language.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from myxtts.text.languages import likely_script, match_language
 
 BUNDLED = "bundled"
 """Stands for the bundled voice of a language."""
-NAMES = ("kathleen", "nava", "base", "default")
+NAMES = ("kathleen", "base", "default")
 """Names of bundled voices; a copy of MyXTTS may lack some of them."""
 LOOKED_AT_CHARACTERS = 400
 """Characters of a text from which its language is guessed. Chosen; not measured."""

@@ -26,6 +26,7 @@ from myxtts.synthesis.voice_folder import (
     FRAMES_PER_SYMBOL,
     LONGEST_SYMBOL_SECONDS,
     MEL,
+    PITCH_CONDITION,
     REFERENCES,
     SPEAKER_INPUT,
     VECTORS,
@@ -110,31 +111,41 @@ class EncodedText(NamedTuple):
     """(expanded symbols, text_channels)."""
     frames: np.ndarray
     """int64 (expanded symbols,): frames of each symbol and of the blanks around them."""
+    pitch_condition: np.ndarray | None = None
+    """(1, PITCH_CHANNELS): speaker and language of the pitch; None for a voice without pitch."""
 
 
 class Engine:
     """The sessions of one voice; `load_engine` opens them. Several threads may use them at once."""
 
-    def __init__(self, encoder: Session, decoder: Session, speaker_encoder: Session | None, longest_symbol: float):
-        """`longest_symbol`: frames that no symbol exceeds at `duration_scale` 1."""
+    def __init__(
+        self,
+        encoder: Session,
+        decoder: Session,
+        speaker_encoder: Session | None,
+        longest_symbol: float,
+        encoded: Sequence[str],
+    ):
+        """`longest_symbol`: frames that no symbol exceeds at `duration_scale` 1. `encoded`: tensors between the sessions."""
         self._encoder = encoder
+        self._encoded = tuple(encoded)
         self._decoder = decoder
         self._speaker_encoder = speaker_encoder
         self._longest_symbol = longest_symbol
 
     def encode(self, ids: list[int], sampling: Sampling) -> EncodedText:
         """Token ids → features and frames per symbol."""
-        features, frames = self._encoder.run(
-            (FEATURES, FRAMES_PER_SYMBOL), {"tokens": np.array(ids), **_inputs(sampling)}
-        )
+        found = self._encoder.run(self._encoded, {"tokens": np.array(ids), **_inputs(sampling)})
+        features, frames, *of_pitch = found
         longest = self._longest_symbol * sampling.duration_scale + 1
         if frames.shape != (2 * len(ids) + 1,) or frames.min() < 0 or frames.max() > longest:
             raise VoiceError("The voice predicts impossible durations: it is damaged or diverged. Train it again.")
-        return EncodedText(features, frames)
+        return EncodedText(features, frames, *of_pitch)
 
-    def decode(self, features: np.ndarray, frames: np.ndarray, noise: np.ndarray, sampling: Sampling) -> np.ndarray:
-        """Features, frames per symbol and noise (frames, n_mels) → log-mel (frames, n_mels)."""
-        given = {FEATURES: features, FRAMES_PER_SYMBOL: frames, "noise": noise, **_inputs(sampling)}
+    def decode(self, encoded: EncodedText, noise: np.ndarray, sampling: Sampling) -> np.ndarray:
+        """An encoded text, or the part of it that `encoded.frames` has frames for, and noise → log-mel (frames, n_mels) each."""
+        known = {name: value for name, value in zip(self._encoded, encoded, strict=False) if value is not None}
+        given = {**known, "noise": noise, **_inputs(sampling)}
         if sampling.decoder_speaker is not None:
             given[SPEAKER_INPUT] = sampling.decoder_speaker.astype(np.float32)
         mel = self._decoder.run((MEL,), given)[0]
@@ -155,15 +166,16 @@ def load_engine(folder: Path, description: VoiceDescription, threads: int = 1) -
     """Open the networks of a voice folder, and read the vectors of its named speakers (speakers, speaker_channels)."""
     model, speaker_model = read_models(folder, description)
     inputs, _ = voice_tensors(description)
-    encoder = Session(cut_model(model, inputs, (FEATURES, FRAMES_PER_SYMBOL)), threads)
+    encoded = (FEATURES, FRAMES_PER_SYMBOL, *([PITCH_CONDITION] if description.model_spec().pitch else []))
+    encoder = Session(cut_model(model, inputs, encoded), threads)
     vectors = None if speaker_model is None else speaker_vectors_of(weights_of(speaker_model), description)
-    decoding = cut_model(model, (*inputs, FEATURES, FRAMES_PER_SYMBOL), (MEL,))
+    decoding = cut_model(model, (*inputs, *encoded), (MEL,))
     if description.defaults.guidance:
         decoding = with_guidance(decoding, description.defaults.guidance, vectors)
     decoder = Session(decoding, threads)
     of_speaker = None if speaker_model is None else Session(speaker_model, threads)
     longest = LONGEST_SYMBOL_SECONDS * description.mel_spec().frames_per_second
-    return Engine(encoder, decoder, of_speaker, longest), vectors
+    return Engine(encoder, decoder, of_speaker, longest, encoded), vectors
 
 
 def _inputs(sampling: Sampling) -> dict[str, np.ndarray]:

@@ -306,14 +306,14 @@ class Voice:
         self, piece: Piece, encoded: EncodedText, sampling: Sampling, longest: int = LONGEST_FRAMES
     ) -> Iterator[np.ndarray]:
         """Log-mels (frames, n_mels) of a piece: one, or several of at most `longest` frames each."""
-        features, frames = encoded
+        frames = encoded.frames
         noise = noise_of(piece.seed, piece.position, int(frames.sum()), self.mel.n_mels)
         is_boundary = np.zeros(len(frames), bool)
         is_boundary[1::2] = [each in self._boundaries for each in piece.ids]  # symbols are between blanks
         start = 0
         for part in cut_frames(frames, is_boundary, longest):
             stop = start + int(part.sum())
-            yield self.engine.decode(features, part, noise[start:stop], sampling)
+            yield self.engine.decode(encoded._replace(frames=part), noise[start:stop], sampling)
             start = stop
 
     def sampling(self, options: SpeechOptions, style: Style = Style()) -> Sampling:  # noqa: B008 - it is immutable

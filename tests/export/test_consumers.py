@@ -32,7 +32,7 @@ def spoken_by_us(voice, ids):
     sampling = voice.sampling(SpeechOptions(temperature=0.0))
     encoded = voice.engine.encode(ids, sampling)
     noise = noise_of(0, 0, int(encoded.frames.sum()), voice.mel.n_mels)
-    return np.clip(voice.vocoder(voice.engine.decode(*encoded, noise, sampling)), -1, 1), encoded.frames
+    return np.clip(voice.vocoder(voice.engine.decode(encoded, noise, sampling)), -1, 1), encoded.frames
 
 
 def test_piper_speaks_the_bundled_voice_as_we_do(tmp_path, caplog):

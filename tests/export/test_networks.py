@@ -12,7 +12,7 @@ from myxtts.models.xtts import XTTS
 from myxtts.synthesis.bundled import bundled_voice
 from myxtts.synthesis.engine import Sampling, Session, load_engine, noise_of
 from myxtts.synthesis.voice import Voice
-from myxtts.synthesis.voice_folder import LONGEST_SYMBOL_SECONDS, Defaults, read_weights
+from myxtts.synthesis.voice_folder import LONGEST_SYMBOL_SECONDS, Defaults, read_description, read_weights
 from tests.synthesis.tiny_voice import MEL, describe, random_weights, write_voice
 
 SENTENCES = (
@@ -62,7 +62,7 @@ def assert_same_speech(
         guidance,
         mean_speaker,
     )
-    difference = engine.decode(encoded.features, encoded.frames, noise, sampling) - mel[0].numpy()
+    difference = engine.decode(encoded, noise, sampling) - mel[0].numpy()
     assert np.abs(difference).max() < 1e-3
     assert np.sqrt(np.mean(difference**2)) < 1e-4
 
@@ -121,8 +121,20 @@ def test_a_voice_with_pitch_speaks_as_its_network_does(tmp_path):
         assert_same_speech(model, engine, ids, sampling, MEL.frames_per_second)
         encoded = engine.encode(ids, sampling)
         noise = noise_of(3, 0, int(encoded.frames.sum()), MEL.n_mels)
-        mels.append(engine.decode(*encoded, noise, sampling))
+        mels.append(engine.decode(encoded, noise, sampling))
     assert np.abs(mels[0] - mels[1]).max() > 0.01
+
+
+def test_the_pitch_is_that_of_the_text_where_the_decoder_gets_another_vector(tmp_path):
+    folder = write_voice(tmp_path / "voice", ("anna", "ben"), model=describe(("anna", "ben")).model | {"pitch": True})
+    engine, vectors = load_engine(folder, read_description(folder))
+    plain = Sampling(vectors[0], 0, 1.0, 5, 1.0)
+    moved = plain._replace(decoder_speaker=3 * vectors[0] - vectors[1])
+    encoded, of_other = engine.encode([5, 9, 12], moved), engine.encode([5, 9, 12], plain._replace(speaker=vectors[1]))
+    np.testing.assert_array_equal(encoded.pitch_condition, engine.encode([5, 9, 12], plain).pitch_condition)
+    noise = noise_of(3, 0, int(encoded.frames.sum()), MEL.n_mels)
+    with_other = engine.decode(encoded._replace(pitch_condition=of_other.pitch_condition), noise, moved)
+    assert np.abs(with_other - engine.decode(encoded, noise, moved)).max() > 0.01
 
 
 @pytest.mark.parametrize("frames", [64, 67, 200])

@@ -50,7 +50,7 @@ def expected(voice, ids, **options):
     sampling = voice.sampling(SpeechOptions(temperature=0.0, **options))
     encoded = voice.engine.encode(ids, sampling)
     noise = noise_of(0, 0, int(encoded.frames.sum()), MEL.n_mels)
-    return GriffinLim(MEL)(voice.engine.decode(*encoded, noise, sampling)), encoded.frames
+    return GriffinLim(MEL)(voice.engine.decode(encoded, noise, sampling)), encoded.frames
 
 
 def test_the_export_speaks_as_the_voice_does_without_noise(voices, tmp_path):

@@ -53,7 +53,7 @@ def test_the_same_noise_gives_the_audio_of_our_engine(tmp_path, changed):
     noise = np.random.default_rng(0).standard_normal((500, MEL.n_mels), np.float32)
     sampling = voice.sampling(SpeechOptions(speaker="ben", temperature=0.5, steps=3))
     encoded = voice.engine.encode(tokens, sampling)
-    expected = voice.vocoder(voice.engine.decode(*encoded, noise[: encoded.frames.sum()], sampling))
+    expected = voice.vocoder(voice.engine.decode(encoded, noise[: encoded.frames.sum()], sampling))
     samples, frames = run(folder, tokens, noise, speaker_index=np.int64(1))
     np.testing.assert_array_equal(frames, encoded.frames)
     np.testing.assert_allclose(samples, np.clip(expected, -1, 1), atol=1e-5)

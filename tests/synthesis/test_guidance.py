@@ -34,7 +34,7 @@ def test_strength_0_changes_nothing_and_one_step_is_linear_in_the_strength(tmp_p
     voice = Voice.load(folder)
     sampling = voice.sampling(SpeechOptions(temperature=0.5, steps=1))
     encoded = voice.engine.encode(TOKENS, sampling)
-    plain = voice.engine.decode(*encoded, noise_of(1, 0, int(encoded.frames.sum()), MEL.n_mels), sampling)
+    plain = voice.engine.decode(encoded, noise_of(1, 0, int(encoded.frames.sum()), MEL.n_mels), sampling)
     without, half, whole = (mel_of(folder, strength, steps=1) for strength in (0.0, 0.5, 1.0))
     np.testing.assert_allclose(without, plain, atol=1e-5)
     assert np.abs(whole - without).max() > 1e-3
@@ -46,7 +46,7 @@ def test_the_guidance_of_a_voice_is_that_of_its_description(tmp_path):
     voice = Voice.load(folder)
     sampling = voice.sampling(SpeechOptions(temperature=0.5, steps=4))
     encoded = voice.engine.encode(TOKENS, sampling)
-    spoken = voice.engine.decode(*encoded, noise_of(1, 0, int(encoded.frames.sum()), MEL.n_mels), sampling)
+    spoken = voice.engine.decode(encoded, noise_of(1, 0, int(encoded.frames.sum()), MEL.n_mels), sampling)
     np.testing.assert_allclose(spoken, mel_of(folder, 0.8, steps=4), atol=1e-4)
 
 
