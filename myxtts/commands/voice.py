@@ -67,8 +67,8 @@ def configure_voice(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--average-with",
         metavar="VOICE",
-        help="for a checkpoint: average its weights with those of the voice or checkpoint that its training came from, which "
-        "helps with speakers that it was not trained on",
+        help="for a checkpoint: average its weights with those of the voice or checkpoint that its training came from: a "
+        "compromise that can be better than both",
     )
     export.add_argument(
         "--average-fraction",

@@ -93,9 +93,9 @@ def average_weights(
 ) -> dict[str, np.ndarray]:
     """The mean of the weights of a network and of another one with the same origin, which has `fraction` of it.
 
-    A network that was trained further loses some of what it could do for speakers that it is not trained on. Between it and
-    the one that it came from lies one that can do both (WiSE-FT, Wortsman et al., 2022, arXiv 2109.01903). Weights, symbols
-    and languages that the other one lacks stay.
+    A network that was trained further can lose some of what it could do before, for speakers that it is not trained on. Between
+    it and the one that it came from lies a compromise that can be better than both (WiSE-FT, Wortsman et al., 2022, arXiv
+    2109.01903). Weights, symbols and languages that the other one lacks stay.
 
     Args:
         weights: by name, as in `XTTS.weights_by_name`.
