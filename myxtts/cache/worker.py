@@ -60,7 +60,7 @@ HASHED_BYTES = 1 << 20
 TEXTS_PER_JOB = 64
 """Texts of one language that are phonemized together. Chosen; not measured."""
 
-Result = tuple[dict[str, Any], Any]
+JobResult = tuple[dict[str, Any], Any]
 """Head and payload (bytes-like)."""
 
 
@@ -205,16 +205,16 @@ def _has_hash(path: str, content_hash: str) -> bool:
         return False  # decoding it gives the reason
 
 
-def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
+def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], JobResult]]:
     """The function of each kind of job, for the setup of `worker_setup`."""
     config = DataConfig(**setup["data"])
     front_end = FrontEnd.from_dict(setup["front_end"])
 
-    def probe(path: str) -> Result:
+    def probe(path: str) -> JobResult:
         samples, rate = probe_audio(path)
         return {"samples": samples, "rate": rate}, b""
 
-    def audio(item: list[Any]) -> Result:
+    def audio(item: list[Any]) -> JobResult:
         path, sample_rate, prepared_hash, with_sound = item
         if prepared_hash is not None and _has_hash(path, prepared_hash):
             return {"hash": prepared_hash}, b""
@@ -233,12 +233,12 @@ def build_jobs(setup: dict[str, Any]) -> dict[str, Callable[[Any], Result]]:
         pcm = samples_to_pcm(samples)
         return head, b"".join((mel.tobytes(), pcm, track_pitch(samples, spec).tobytes()))
 
-    def length(item: list[Any]) -> Result:
+    def length(item: list[Any]) -> JobResult:
         path, sample_rate = item
         spec = MelSpec.from_config(config, sample_rate)
         return {"frames": num_frames(len(load_clip(path, config, spec.sample_rate)), spec)}, b""
 
-    def text(item: dict[str, Any]) -> Result:
+    def text(item: dict[str, Any]) -> JobResult:
         texts = [_symbols_of(front_end, one, item["language"]) for one in _symbols_of_all(front_end, item)]
         return {"texts": texts} | ({"transient": True} if any("transient" in one for one in texts) else {}), b""
 
@@ -268,7 +268,7 @@ def _symbols_of(front_end: FrontEnd, symbols_or_text: list[str] | str, language:
         return {"rejected": UNSPEAKABLE, "detail": _described(error)}
 
 
-def do_job(job: Callable[[Any], Result], item: Any) -> Result:
+def do_job(job: Callable[[Any], JobResult], item: Any) -> JobResult:
     """The job's result, or the reason why its clip is unusable."""
     try:
         return job(item)

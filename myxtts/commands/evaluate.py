@@ -124,7 +124,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from myxtts.synthesis.score_card import save_score_card, weights_checksum
 
     check_places([arguments.json, arguments.html])
-    voice_folder, description = _described_voice(arguments)
+    voice_folder, description = _voice_to_measure(arguments)
     weights = "" if voice_folder is None else weights_checksum(voice_folder)
     split = None if description is None else description.training_split
     card = _score_card(arguments, voice_folder)
@@ -143,7 +143,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
                 settings, _copying_vocoder(settings.mel, arguments.vocoder), progress
             )
         else:
-            evaluation = evaluator.evaluate(_load_voice(voice_folder, arguments.vocoder), progress)
+            evaluation = evaluator.evaluate(_open_voice(voice_folder, arguments.vocoder), progress)
             trained = trained_sentences(sentences, split)
             evaluation = replace(evaluation, trained_sentences=trained, notice=notice)
             if card is not None:
@@ -182,7 +182,7 @@ def everyday_sentences(language: str = "en") -> tuple[Sentence, ...]:
         return read_sentences(path, language)
 
 
-def _described_voice(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
+def _voice_to_measure(arguments: argparse.Namespace) -> tuple[Path | None, VoiceDescription | None]:
     """The folder and description of the voice, checked before TensorFlow is imported; None with --recordings-only."""
     from myxtts.errors import EvaluationError
     from myxtts.synthesis.bundled import find_voice
@@ -321,7 +321,7 @@ def _choose_recognizer(
     return open_recognizer(name, {each.language for each in sentences})
 
 
-def _load_voice(folder: Path | None, vocoder: str | None) -> Voice:
+def _open_voice(folder: Path | None, vocoder: str | None) -> Voice:
     from myxtts.synthesis.voice import Voice
 
     return Voice.load(folder, vocoder=vocoder)

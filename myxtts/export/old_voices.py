@@ -19,6 +19,7 @@ from myxtts.errors import VoiceError
 from myxtts.export.voice_writer import save_voice
 from myxtts.runtime.console import printable
 from myxtts.runtime.safe_files import open_regular_file, read_array_header
+from myxtts.synthesis.onnx_file import LARGEST_FILE
 from myxtts.synthesis.voice_folder import (
     FORMAT_VERSION,
     OLD_WEIGHTS_NAME,
@@ -29,8 +30,6 @@ from myxtts.synthesis.voice_folder import (
 )
 
 MOST_ENTRIES = 10_000
-LARGEST_FILE = 1 << 30
-"""Arrays in a file of weights, and bytes of that file: far beyond any voice of 0.1.0."""
 _NUMBER_TYPES = (np.dtype("<f2"), np.dtype("<f4"))
 
 

@@ -71,7 +71,7 @@ def loaded(monkeypatch):
         asked.append(folder)
         return MadeUpVoice(silent=TEXTS[:1])
 
-    monkeypatch.setattr("myxtts.commands.evaluate._load_voice", load)
+    monkeypatch.setattr("myxtts.commands.evaluate._open_voice", load)
     return asked
 
 
