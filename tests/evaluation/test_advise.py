@@ -122,22 +122,25 @@ def test_texts_that_fit_no_better_than_others_are_the_worst_first(monkeypatch, c
 def test_expected_errors_lie_between_the_measured_runs_and_above_those_of_base():
     fewer, more = (points for _, points in FINE_TUNED_RUNS)
     assert expected_error_points(1.0, True, "en") == expected_error_points(5.0, True, "en") == fewer
-    assert fewer < expected_error_points(20.0, True, "en") < more
+    assert more < expected_error_points(20.0, True, "en") < fewer
     assert expected_error_points(20.0, True, "fa") == POINTS_OF_BASE["fa"]
     assert expected_error_points(5.0, True, "sw") == expected_error_points(5.0, False, "fa") == SCRATCH_RUNS[0][1]
 
 
-def test_more_speech_means_more_steps_and_then_training_from_scratch():
-    def expected(minutes):
-        return expect(minutes, 4.0, 100.0, ["en"])
+def test_more_speech_means_more_steps_and_in_a_new_language_then_training_from_scratch():
+    def expected(minutes, *languages):
+        return expect(minutes, 4.0, 100.0, languages or ["en"])
 
-    assert [expected(minutes).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
-    assert [expected(minutes).steps for minutes in (2, 40, 59)] == [450, 1000, 1475]
+    assert [expected(minutes).start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "fine-tuning"]
+    assert [expected(minutes, "en", "sw").start for minutes in (0.5, 5, 70)] == ["clone", "fine-tuning", "from scratch"]
+    assert [expected(minutes).steps for minutes in (2, 40, 59, 120)] == [450, 1000, 1475, 2200]
 
 
-@pytest.mark.parametrize(("minutes", "starts_from"), [(5, "bundled"), (70, None)])
-def test_the_printed_command_trains_what_was_estimated(tmp_path, minutes, starts_from):
-    expectation = expect(minutes, 4.0, 100.0, ["fa"])
+@pytest.mark.parametrize(
+    ("language", "minutes", "starts_from"), [("fa", 5, "bundled"), ("fa", 70, "bundled"), ("sw", 70, None)]
+)
+def test_the_printed_command_trains_what_was_estimated(tmp_path, language, minutes, starts_from):
+    expectation = expect(minutes, 4.0, 100.0, [language])
     quality = Quality({24000: 10}, 40.0, 11000.0, [], [], [])
     advice = Advice(str(tmp_path / "my recordings"), 10, minutes, {"a": minutes}, {"fa": 10}, {}, quality, [], [])
     lines = advice_lines(dataclasses.replace(advice, expectation=expectation))
