@@ -90,9 +90,8 @@ def add_speech(
         recording = graph.dense(clean, "recording_condition", has_bias=False)
         flow_condition = graph.node("Add", flow_condition, recording)
     pitch_condition = None
-    if (
-        spec.pitch
-    ):  # of the text's speaker: the pitch of clones whose decoder vector is moved outward was twice as far off
+    if spec.pitch:
+        # Of the text's speaker: the pitch of clones whose decoder vector is moved outward was twice as far off.
         graph.describe(PITCH_CONDITION, FLOAT, (1, PITCH_CHANNELS))
         projected = graph.dense(condition, "pitch_condition", has_bias=False)
         pitch_condition = graph.node("Identity", projected, name=PITCH_CONDITION)

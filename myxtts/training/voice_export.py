@@ -159,7 +159,9 @@ def export_voice(
     if average_with is not None:
         weights = average_weights(weights, facts["symbols"], facts["languages"], *average_with)
         split = split and split.after(_split_of_source(average_with[0]))
-        about["averaged with"] = "{} ({:g})".format(*average_with)
+        about["averaged with"] = (
+            f"{Path(average_with[0]).name} ({average_with[1]:g})"  # not the folders of this machine
+        )
     if split is not None:
         facts["training_split"] = split
     order = default_first(facts["languages"])

@@ -69,19 +69,13 @@ def voice(tmp_path_factory):
     return str(write_voice(tmp_path_factory.mktemp("one") / "voice"))
 
 
+def batch_command(voice, items, out):
+    return ["say", "--batch", str(items), "--voice", voice, "-o", str(out), "--steps", "1"]
+
+
 def test_a_batch_is_resumed_and_reports_what_cannot_be_spoken(voice, tmp_path, capsys):
     (tmp_path / "list.csv").write_text("id,text\none,Hello.\ntwo,漢字\nthree,Bye.\n")
-    words = [
-        "say",
-        "--batch",
-        str(tmp_path / "list.csv"),
-        "--voice",
-        voice,
-        "-o",
-        str(tmp_path / "out"),
-        "--steps",
-        "1",
-    ]
+    words = batch_command(voice, tmp_path / "list.csv", tmp_path / "out")
     assert main([*words, "--sample-rate", "16000"]) == 1
     printed = capsys.readouterr()
     assert "2 files, 1 failed" in printed.out
@@ -98,17 +92,7 @@ def test_a_batch_is_resumed_and_reports_what_cannot_be_spoken(voice, tmp_path, c
 
 def test_a_batch_removes_what_a_killed_one_had_begun(voice, tmp_path):
     (tmp_path / "list.txt").write_text("Hello.\n")
-    words = [
-        "say",
-        "--batch",
-        str(tmp_path / "list.txt"),
-        "--voice",
-        voice,
-        "-o",
-        str(tmp_path / "out"),
-        "--steps",
-        "1",
-    ]
+    words = batch_command(voice, tmp_path / "list.txt", tmp_path / "out")
     killed = (
         "import os, sys; from myxtts import cli; from myxtts.synthesis.output import AudioFileWriter\n"
         "AudioFileWriter.write = lambda *_: os.kill(os.getpid(), 9)\n"

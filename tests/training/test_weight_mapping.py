@@ -57,7 +57,7 @@ def test_what_the_other_network_lacks_stays(first, further):
 
 def test_an_exported_average_says_so_and_keeps_the_texts_of_both(first, further, tmp_path):
     description = read_description(export_voice(further, tmp_path / "voice", average_with=(str(first), 0.5)))
-    assert description.about["averaged with"] == f"{first} (0.5)"
+    assert description.about["averaged with"] == f"{first.name} (0.5)"
     assert description.training_split.is_complete
     before = read_description(first).training_split
     assert before._texts <= description.training_split._texts
